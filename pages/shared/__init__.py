@@ -1,0 +1,1 @@
+"""What the pages share: routing, state keys, cached calls, wording."""

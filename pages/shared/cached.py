@@ -1,0 +1,48 @@
+"""Engine calls that are remembered, keyed by the SHA-256 of the content and never by a sample of it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import streamlit as st
+
+import sample_logits
+import smart_core as sc
+
+
+def sample(name: str) -> sc.LogitSet:
+    """A bundled sample."""
+    content = sample_logits.path(name).read_bytes()
+    return _load(hashlib.sha256(content).hexdigest(), f"{name}.npz", content)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the logits")
+def _load(content_hash: str, name: str, _content: bytes) -> sc.LogitSet:
+    return sc.load(_content, name=name)
+
+
+def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
+    """The model's own confidences on the test part."""
+    return _uncalibrated(data.content_hash, data)
+
+
+@st.cache_resource(max_entries=8, show_spinner="Judging the model")
+def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
+    model = sc.Vanilla().fit(_data.validation.logits, _data.validation.labels)
+    return sc.evaluate(model, _data.test)
+
+
+def ece_with_noise(data: sc.LogitSet, bins: int) -> tuple[Any, Any, Any]:
+    """Of the uncalibrated ECE: its interval, its noise floor, and the band of the reliability diagram."""
+    return _ece_with_noise(data.content_hash, bins, uncalibrated(data))
+
+
+@st.cache_data(max_entries=64, show_spinner="Measuring the noise")
+def _ece_with_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> tuple[Any, Any, Any]:
+    confidence, correct = _judged.confidence, _judged.correct
+    return (
+        sc.metrics.interval("ece", confidence, correct, bins=bins),
+        sc.metrics.noise_floor("ece", confidence, bins=bins),
+        sc.metrics.bootstrap_reliability_band(confidence, correct, bins=bins),
+    )

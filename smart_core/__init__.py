@@ -1,0 +1,74 @@
+"""Judge and repair a classifier's confidence: SMART, its baselines, and statistics that tell repair from noise.
+
+>>> import smart_core as sc
+>>> data = sc.load("logits.npz")                                     # doctest: +SKIP
+>>> smart = sc.SMART(seed=0).fit(data.validation.logits, data.validation.labels)   # doctest: +SKIP
+>>> smart.predict_proba(data.test.logits)                            # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "load": "smart_core.data.load",
+    "LogitSet": "smart_core.data.logitset",
+    "Part": "smart_core.data.logitset",
+    "Notice": "smart_core.data.logitset",
+    "simulate": "smart_core.data.simulate",
+    "simulate_set": "smart_core.data.simulate",
+    "SmartError": "smart_core.errors",
+    "LogitFileError": "smart_core.errors",
+    "CalibrationError": "smart_core.errors",
+    "CalibratorFileError": "smart_core.errors",
+    "Cancelled": "smart_core.errors",
+    "load_calibrator": "smart_core.calibrators.store",
+    "Evaluation": "smart_core.evaluation",
+    "evaluate": "smart_core.evaluation",
+    "compare": "smart_core.experiments.compare",
+    "sensitivity": "smart_core.experiments.sensitivity",
+    "ablation": "smart_core.experiments.ablation",
+    "data_efficiency": "smart_core.experiments.data_efficiency",
+    "shift": "smart_core.experiments.shift",
+    "traces": "smart_core.experiments.traces",
+    "runtime": "smart_core.experiments.runtime",
+    "SMART": "smart_core.calibrators.smart",
+    "Vanilla": "smart_core.calibrators.vanilla",
+    "TS": "smart_core.calibrators.ts",
+    "ETS": "smart_core.calibrators.ets",
+    "VectorScaling": "smart_core.calibrators.vector",
+    "MatrixScaling": "smart_core.calibrators.matrix",
+    "Dirichlet": "smart_core.calibrators.dirichlet",
+    "PTS": "smart_core.calibrators.pts",
+    "CTS": "smart_core.calibrators.cts",
+    "Spline": "smart_core.calibrators.spline",
+    "GC": "smart_core.calibrators.gc",
+    "ProCal": "smart_core.calibrators.procal",
+    "FC": "smart_core.calibrators.fc",
+    "Histogram": "smart_core.calibrators.histogram",
+    "Isotonic": "smart_core.calibrators.isotonic",
+    "BBQ": "smart_core.calibrators.bbq",
+    "Beta": "smart_core.calibrators.beta",
+}
+_MODULES = {"calibrators", "data", "experiments", "figures", "indicators", "metrics", "objectives", "profile"}
+
+__all__ = sorted([*_HOMES, *_MODULES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import smart_core` stays fast, and the command line's help faster still."""
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = import_module(f"smart_core.{name}")
+    else:
+        raise AttributeError(f"module 'smart_core' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

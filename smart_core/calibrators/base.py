@@ -1,0 +1,262 @@
+"""What every calibrator is: settings, a fit on validation arrays, probabilities for new logits, a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from smart_core.calibrators.settings import Setting, setting, settings_of
+from smart_core.device import like_input, resolve_device, rows_per_chunk, to_tensor
+from smart_core.errors import CalibrationError
+from smart_core.profile import gaps
+from smart_core.run import CancelToken, Progress, Run, Trace
+from smart_core.types import Logits, Probabilities
+
+
+@dataclass(frozen=True)
+class FitData:
+    """Everything a fit may look at, as tensors on the fit's device."""
+
+    logits: Logits
+    labels: Tensor
+    features: Tensor | None = None
+    head: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def classes(self) -> int:
+        return self.logits.shape[1]
+
+    def __len__(self) -> int:
+        return self.logits.shape[0]
+
+
+@dataclass(kw_only=True, eq=False)
+class Calibrator(ABC):
+    """Base of all methods. Settings are stored as given and checked in `fit`; learned values end in `_`."""
+
+    id: ClassVar[str]
+    label: ClassVar[str]
+    summary: ClassVar[str]
+    """One sentence on what the method does."""
+    position: ClassVar[int]
+    """Place in lists and tables."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Arrays beyond logits and labels without which the method cannot run: `features`, `head`."""
+    uses: ClassVar[tuple[str, ...]] = ()
+    """Arrays that it takes when they are there; without them it falls back, and says so in `notices_`."""
+    stochastic: ClassVar[bool] = False
+    """Whether the seed matters."""
+    learned: ClassVar[tuple[str, ...]] = ()
+    """Names of the learned tensors, which are what a file keeps."""
+
+    seed: int = setting(0, "Seed of every random choice.", low=0, high=2**31 - 1)
+    device: str = setting("auto", "Where to compute: auto, cuda, mps or cpu.")
+
+    # -- what a method defines ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _fit(self, data: FitData, run: Run) -> None:
+        """Learn from the validation arrays; set the attributes named in `learned`."""
+
+    @abstractmethod
+    def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
+        """Calibrated rows for one chunk, on the calibrator's device."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> int:
+        """How many numbers were learned."""
+
+    @property
+    def keeps_top1(self) -> bool:
+        """Whether the largest probability is always at the largest logit."""
+        return True
+
+    # -- what every method shares ------------------------------------------------------------------------
+
+    def fit(
+        self,
+        logits: Any,
+        labels: Any,
+        *,
+        features: Any = None,
+        head: Any = None,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        trace: bool = False,
+    ) -> Self:
+        """Learn from validation logits (N, K) and labels (N,), NumPy or torch; returns `self`.
+
+        `progress(fraction, words)` is called as the fit goes on; a `cancel` token that is set ends it with
+        `Cancelled`; `trace=True` keeps per-epoch records in `trace_` for methods trained by epochs.
+        """
+        for described in self.settings():
+            described.check(getattr(self, described.name), self.label)
+        data = self._fit_data(logits, labels, features, head)
+        run = Run(progress, cancel, trace)
+        run.tick(0.0, f"fitting {self.label}")
+        self.notices_: list[str] = []
+        self.classes_ = data.classes
+        self.features_used_ = False
+        with torch.random.fork_rng(devices=[]):
+            self._fit(data, run)
+        self.trace_: Trace | None = run.trace
+        run.tick(1.0, f"{self.label} fitted")
+        return self
+
+    def predict_proba(self, logits: Any, *, features: Any = None) -> Any:
+        """Calibrated probabilities (N, K), float32, in the kind of the input: NumPy or torch."""
+        chunks: list[Tensor] = list(self.stream(logits, features=features))
+        device = resolve_device(self.device)
+        empty = torch.empty((0, self.classes_), device=device)
+        return like_input(torch.cat(chunks) if chunks else empty, logits)
+
+    def stream(self, logits: Any, *, features: Any = None) -> Iterator[Probabilities]:
+        """Calibrated rows chunk by chunk, so that no N x K matrix need exist at once."""
+        for _, _, probabilities in self.stream_rows(logits, features=features):
+            yield probabilities
+
+    def stream_rows(self, logits: Any, *, features: Any = None) -> Iterator[tuple[slice, Logits, Probabilities]]:
+        """Which rows, their logits and their calibrated probabilities, chunk by chunk on the device."""
+        self._check_fitted()
+        device = resolve_device(self.device)
+        count = self._check_rows(logits, features)
+        size = rows_per_chunk(self.classes_)
+        for start in range(0, count, size):
+            rows = slice(start, start + size)
+            chunk = Logits(to_tensor(logits[rows], device))
+            extra = to_tensor(features[rows], device) if self.features_used_ else None
+            with torch.no_grad():
+                probabilities = self._probabilities(chunk, extra)
+            yield rows, chunk, probabilities
+
+    @classmethod
+    def settings(cls) -> tuple[Setting, ...]:
+        """Descriptions of the constructor's arguments."""
+        return settings_of(cls)
+
+    def settings_dict(self) -> dict[str, Any]:
+        """The constructor's arguments as they stand."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write settings and learned tensors to a safetensors file (no pickle)."""
+        from smart_core.calibrators.store import save_calibrator
+
+        save_calibrator(self, path)
+
+    @classmethod
+    def missing(cls, available: dict[str, bool]) -> str | None:
+        """Why the method cannot run with these arrays, or None if it can."""
+        lacking = [name for name in cls.needs if not available.get(name, False)]
+        return f"needs {' and '.join(lacking)}" if lacking else None
+
+    # -- learned state, for files ------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """The learned tensors by name."""
+        self._check_fitted()
+        return {name: getattr(self, name) for name in self.learned}
+
+    def restore(self, state: dict[str, Tensor], classes: int, features_used: bool, notices: list[str]) -> None:
+        """Take learned tensors back, on this calibrator's device."""
+        device = resolve_device(self.device)
+        for name, tensor in state.items():
+            setattr(self, name, tensor.to(device))
+        self.classes_ = classes
+        self.features_used_ = features_used
+        self.notices_ = notices
+        self.trace_ = None
+
+    # -- checks ------------------------------------------------------------------------------------------
+
+    def _fit_data(self, logits: Any, labels: Any, features: Any, head: Any) -> FitData:
+        device = resolve_device(self.device)
+        z = Logits(to_tensor(logits, device))
+        y = to_tensor(labels, device, torch.int64)
+        if z.ndim != 2 or z.shape[1] < 2 or z.shape[0] < 1:
+            raise CalibrationError(f"{self.label}: logits must be (N, K) with K >= 2, not {tuple(z.shape)}.")
+        if y.shape != (z.shape[0],):
+            raise CalibrationError(
+                f"{self.label}: labels must be ({z.shape[0]},) to match the logits, not {tuple(y.shape)}."
+            )
+        if not bool(torch.isfinite(z).all()):
+            raise CalibrationError(f"{self.label}: the logits hold NaN or infinity; remove those rows.")
+        if int(y.min()) < 0 or int(y.max()) >= z.shape[1]:
+            raise CalibrationError(f"{self.label}: labels must lie in 0..{z.shape[1] - 1}.")
+        f = None if features is None else to_tensor(features, device)
+        if f is not None and f.shape[0] != z.shape[0]:
+            raise CalibrationError(f"{self.label}: {f.shape[0]} feature rows for {z.shape[0]} logit rows.")
+        if head is not None:
+            weight, bias = (head.weight, head.bias) if hasattr(head, "weight") else head
+            head = (to_tensor(weight, device), to_tensor(bias, device))
+        reason = self.missing({"features": f is not None, "head": head is not None})
+        if reason:
+            raise CalibrationError(f"{self.label} {reason}.")
+        return FitData(z, y, f, head)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "classes_"):
+            raise CalibrationError(f"{self.label} is not fitted yet; call fit first.")
+
+    def _check_rows(self, logits: Any, features: Any) -> int:
+        shape = tuple(logits.shape)
+        if len(shape) != 2 or shape[1] != self.classes_:
+            raise CalibrationError(f"{self.label} was fitted on {self.classes_} classes; got shape {shape}.")
+        if self.features_used_ and features is None:
+            raise CalibrationError(f"{self.label} was fitted with features; give features= here too.")
+        if self.features_used_ and features.shape[0] != shape[0]:
+            raise CalibrationError(f"{self.label}: {features.shape[0]} feature rows for {shape[0]} logit rows.")
+        return int(shape[0])
+
+
+class TemperatureCalibrator(Calibrator):
+    """A method that divides each sample's logits by one positive temperature: the top-1 never changes."""
+
+    @abstractmethod
+    def _temperatures(self, logits: Logits) -> Tensor:
+        """(N,) positive temperatures of one chunk."""
+
+    def temperatures(self, logits: Any) -> Any:
+        """The temperature of each sample, (N,), in the kind of the input."""
+        self._check_fitted()
+        device = resolve_device(self.device)
+        size = rows_per_chunk(self.classes_)
+        count = self._check_rows(logits, None)
+        with torch.no_grad():
+            chunks = [
+                self._temperatures(Logits(to_tensor(logits[start : start + size], device)))
+                for start in range(0, count, size)
+            ]
+        return like_input(torch.cat(chunks) if chunks else torch.empty(0, device=device), logits)
+
+    def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
+        return tempered_softmax(logits, self._temperatures(logits))
+
+
+def tempered_softmax(logits: Logits, temperature: Tensor) -> Probabilities:
+    """`softmax(z / T)` with one T a row; the largest logit's probability is strictly largest (`lift_top`)."""
+    probabilities = torch.softmax(gaps(logits) / temperature.unsqueeze(1), dim=1)
+    return lift_top(Probabilities(probabilities), logits)
+
+
+def lift_top(probabilities: Probabilities, logits: Logits) -> Probabilities:
+    """The rows with the largest logit's probability strictly largest, for maps that keep the logits' order.
+
+    A margin that is tiny beside T rounds to equal probabilities; the tie is broken upwards, by one unit in
+    the last place, so that reading the top class off the row never changes a prediction.
+    """
+    index = logits.argmax(dim=1, keepdim=True)
+    moved = probabilities.argmax(dim=1, keepdim=True) != index
+    if not bool(moved.any()):
+        return probabilities
+    highest = probabilities.amax(dim=1, keepdim=True)
+    lifted = torch.nextafter(highest, torch.full_like(highest, 2.0))
+    current = probabilities.gather(1, index)
+    return Probabilities(probabilities.scatter(1, index, torch.where(moved, lifted, current)))

@@ -1,0 +1,225 @@
+"""Softmax of a linear map of a row, fitted by L-BFGS: what vector, matrix and Dirichlet scaling share.
+
+The map is `q = softmax(W x + b)` with W a full K x K matrix or a diagonal one, kept as its K entries. It is
+fitted as `V = T W` on `x / T`, T of temperature scaling, so that `V = I, b = 0` is temperature scaling, the
+start. The loss is the mean NLL plus a `Penalty`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from smart_core.calibrators.base import Calibrator, FitData
+from smart_core.calibrators.settings import setting
+from smart_core.calibrators.ts import minimise_nll
+from smart_core.device import rows_per_chunk
+from smart_core.profile import GAP_FLOOR, gaps
+from smart_core.run import Run
+from smart_core.types import Logits, Probabilities
+
+HISTORY = 10
+"""Pairs of steps and gradient changes that L-BFGS remembers."""
+
+ROUND = 20
+"""Iterations between two looks at the progress made."""
+
+LEAST_GAIN = 1e-6
+"""The fit ends when a round lowers the loss by less than this."""
+
+MANY_CLASSES = 100
+"""From here on a validation set cannot settle a value a class, let alone K x K of them."""
+
+DIAGONAL_SD, INTERCEPT_SD, ROW_SD = 0.1, 0.1, 0.3
+"""Spreads of the prior around temperature scaling: of V_ii, of b_i, and of a row of V off the diagonal, for
+inputs of root mean square 1 or less; for larger ones V's are smaller in proportion."""
+
+
+Tick = Callable[[], None]
+"""Called between row chunks; it may raise to stop the fit."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """`off_diagonal mean_(i != j) V_ij^2 + diagonal mean_i (V_ii - 1)^2 + intercept mean_i b_i^2`."""
+
+    off_diagonal: float = 0.0
+    diagonal: float = 0.0
+    intercept: float = 0.0
+
+
+def odir(reg_lambda: float, reg_mu: float, beta: float) -> Penalty:
+    """`reg_lambda mean_(i != j) W_ij^2 + reg_mu mean_i b_i^2`, the regularisation of Kull et al. (2019)."""
+    return Penalty(off_diagonal=reg_lambda * beta**2, intercept=reg_mu)
+
+
+def prior_around_temperature(x: Tensor) -> Penalty:
+    """A Gaussian prior with its mean at temperature scaling; as a share of the mean NLL it fades like 1/N."""
+    samples, classes = x.shape
+    scale = max(1.0, float(x.square().mean()))
+    return Penalty(
+        off_diagonal=scale * classes * (classes - 1) * classes / (2.0 * samples * ROW_SD**2),
+        diagonal=scale * classes / (2.0 * samples * DIAGONAL_SD**2),
+        intercept=classes / (2.0 * samples * INTERCEPT_SD**2),
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class LinearCalibrator(Calibrator):
+    """`q = softmax(W x + b)`, started at temperature scaling and never worse than it in penalised loss."""
+
+    learned = ("weight_", "bias_")
+
+    max_iterations: int = setting(200, "Most steps of the optimiser, L-BFGS.", low=1, high=10_000)
+
+    @abstractmethod
+    def _inputs(self, logits: Logits) -> Tensor:
+        """The rows x, for which `softmax(x / T)` must be temperature scaling."""
+
+    @abstractmethod
+    def _identity(self, classes: int, device: torch.device) -> Tensor:
+        """A vector of ones for a diagonal W, the unit matrix for a full one."""
+
+    @abstractmethod
+    def _set_penalty(self, beta: float) -> Penalty | None:
+        """The regularisation that the settings ask for; None where they leave it to the number of classes."""
+
+    def _fit(self, data: FitData, run: Run) -> None:
+        beta = minimise_nll(data.logits, data.labels, run)
+        identity = self._identity(data.classes, data.logits.device)
+        x = self._inputs(data.logits) * beta
+        penalty = self._penalty(x, beta, identity.numel() + data.classes)
+        weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run)
+        self.weight_ = weight * beta
+
+    def _penalty(self, x: Tensor, beta: float, parameters: int) -> Penalty:
+        penalty = self._set_penalty(beta)
+        if x.shape[1] < MANY_CLASSES:
+            return penalty or Penalty()
+        treatment = "expect overfitting" if penalty else "a prior holds them near temperature scaling"
+        self.notices_.append(f"{parameters:,} parameters from {len(x):,} samples; {treatment}.")
+        return penalty or prior_around_temperature(x)
+
+    def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
+        return Probabilities(torch.softmax(scores(self._inputs(logits), self.weight_, self.bias_), dim=1))
+
+    @property
+    def keeps_top1(self) -> bool:
+        return False
+
+    @property
+    def parameters(self) -> int:
+        """0 before the fit: the count depends on the number of classes."""
+        return self.weight_.numel() + self.bias_.numel() if hasattr(self, "weight_") else 0
+
+
+def centred(logits: Logits) -> Tensor:
+    """`z_k - mean_j z_j`, the part of the logits that softmax sees; a trained network's mean is nearly 0."""
+    d = gaps(logits).clamp(min=GAP_FLOOR)
+    return d - d.mean(dim=1, keepdim=True)
+
+
+def log_probabilities(logits: Logits) -> Tensor:
+    """`log softmax(z)`, with gaps to the largest logit held at -10,000."""
+    return torch.log_softmax(gaps(logits).clamp(min=GAP_FLOOR), dim=1)
+
+
+def scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`W x + b` row by row, for a full or a diagonal W."""
+    return linear(x, weight, bias) if weight.ndim == 2 else torch.addcmul(bias, x, weight)
+
+
+def minimise(
+    x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, max_iterations: int, run: Run
+) -> tuple[Tensor, Tensor]:
+    """The V and b of least loss that L-BFGS (strong Wolfe line search) meets on its way from I and 0."""
+    bias = torch.zeros(x.shape[1], device=x.device)
+    theta = torch.cat([identity.reshape(-1), bias]).requires_grad_()
+    best = theta.detach().clone()
+    least, done = float("inf"), 0.0
+
+    def tick() -> None:
+        run.tick(done, "L-BFGS")
+
+    def closure() -> float:
+        nonlocal least
+        value, gradient = _flat_loss(theta.detach(), x, labels, identity, penalty, tick)
+        theta.grad = gradient
+        if value < least:
+            least = value
+            best.copy_(theta.detach())
+        return value
+
+    optimiser = torch.optim.LBFGS(
+        [theta],
+        max_iter=min(ROUND, max_iterations),
+        tolerance_grad=1e-7,
+        tolerance_change=1e-9,
+        history_size=HISTORY,
+        line_search_fn="strong_wolfe",
+    )
+    for start in range(0, max_iterations, ROUND):
+        before, done = least, start / max_iterations
+        optimiser.step(closure)
+        if before - least < LEAST_GAIN:
+            break
+    return _unpack(best, identity)
+
+
+def _flat_loss(
+    theta: Tensor, x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, tick: Tick
+) -> tuple[float, Tensor]:
+    weight, bias = _unpack(theta, identity)
+    with torch.no_grad():
+        value, w_gradient, b_gradient = loss_and_gradient(x, labels, weight, bias, penalty, tick)
+        return value, torch.cat([w_gradient.reshape(-1), b_gradient])
+
+
+def loss_and_gradient(
+    x: Tensor, labels: Tensor, weight: Tensor, bias: Tensor, penalty: Penalty, tick: Tick
+) -> tuple[float, Tensor, Tensor]:
+    """The loss and its derivatives: `r^T x / N` in V, `mean r` in b, `r = q - onehot(y)`, with penalty."""
+    value, w_gradient, b_gradient = _penalty_terms(weight, bias, penalty)
+    count = x.shape[0]
+    # A full matrix costs K times as much a row: shorter chunks keep the pauses between ticks short.
+    size = rows_per_chunk(x.shape[1] * (4 if weight.ndim == 2 else 1))
+    for start in range(0, count, size):
+        tick()
+        rows, y = x[start : start + size], labels[start : start + size].unsqueeze(1)
+        log_q = torch.log_softmax(scores(rows, weight, bias), dim=1)
+        at_label = log_q.gather(1, y)
+        value -= float(at_label.sum()) / count
+        residual = torch.exp(log_q).scatter(1, y, torch.expm1(at_label)) / count
+        b_gradient += residual.sum(dim=0)
+        if weight.ndim == 2:
+            w_gradient.addmm_(residual.T, rows)
+        else:
+            w_gradient += (residual * rows).sum(dim=0)
+    return value, w_gradient, b_gradient
+
+
+def _penalty_terms(weight: Tensor, bias: Tensor, penalty: Penalty) -> tuple[float, Tensor, Tensor]:
+    """The penalty's value and gradients in V and b; a diagonal V has nothing off its diagonal."""
+    classes = bias.numel()
+    value = penalty.intercept * float(bias.square().mean())
+    b_gradient = bias * (2.0 * penalty.intercept / classes)
+    deviation = (weight if weight.ndim == 1 else weight.diagonal()) - 1.0
+    value += penalty.diagonal * float(deviation.square().mean())
+    diagonal_gradient = deviation * (2.0 * penalty.diagonal / classes)
+    if weight.ndim == 1:
+        return value, diagonal_gradient, b_gradient
+    pairs = classes * (classes - 1)
+    off_diagonal = weight - torch.diag(weight.diagonal())
+    value += penalty.off_diagonal * float(off_diagonal.square().sum()) / pairs
+    gradient = off_diagonal * (2.0 * penalty.off_diagonal / pairs) + torch.diag(diagonal_gradient)
+    return value, gradient, b_gradient
+
+
+def _unpack(theta: Tensor, identity: Tensor) -> tuple[Tensor, Tensor]:
+    """V, in the shape of the identity, and b from the flat vector."""
+    return theta[: identity.numel()].view(identity.shape), theta[identity.numel() :]

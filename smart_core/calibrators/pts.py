@@ -1,0 +1,105 @@
+"""Parameterised temperature scaling (Tomani et al., 2022): a network from the sorted logits to a temperature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smart_core.calibrators import mlp
+from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.settings import setting
+from smart_core.calibrators.smart import validation_observer
+from smart_core.calibrators.ts import minimise_nll
+from smart_core.indicators import Standardizer
+from smart_core.objectives import OBJECTIVES
+from smart_core.profile import build_profile
+from smart_core.run import Run
+from smart_core.training import Schedule, train
+from smart_core.types import Logits
+
+CLIP = 100.0
+T_LOW, T_HIGH = 1e-12, 1e12
+ORIGINAL = {"lr": 5e-5, "batch_size": 1000, "steps": 100_000}
+"""The original's training: 100,000 Adam steps."""
+FAST = {"lr": 1e-2, "epochs": 250}
+"""Full batches on standardised inputs from a flat start, the learning rate falling to zero."""
+
+
+@dataclass(kw_only=True, eq=False)
+class PTS(TemperatureCalibrator):
+    """`T = |mlp(top-10 logits, sorted)|`, two hidden layers of 5, trained on the mean squared error."""
+
+    id = "pts"
+    label = "PTS"
+    summary = "A small network reads the ten largest logits and gives the sample's temperature."
+    position = 6
+    stochastic = True
+    learned = ("theta_", "mean_", "std_")
+
+    mode: str = setting(
+        "fast",
+        "fast: full batches, standardised inputs; original: 100,000 small steps as published.",
+        choices=("fast", "original"),
+    )
+    top: int = setting(10, "How many of the largest logits are read.", low=2, high=1000)
+    objective: str = setting("mse", "What training minimises.", choices=tuple(OBJECTIVES))
+    sigma: float = setting(0.05, "Bandwidth of the soft bins (SoftECE objectives).", low=1e-3, high=2.0)
+    delta: float = setting(1e-3, "Charbonnier smoothing.", low=1e-8, high=10.0, logarithmic=True)
+    bins: int = setting(15, "Number of soft bins.", low=1, high=1000)
+
+    def _fit(self, data: FitData, run: Run) -> None:
+        values = self._inputs(data.logits)
+        fast = self.mode == "fast"
+        scale = Standardizer.of(values) if fast else Standardizer.identity(values)
+        self.mean_, self.std_ = scale.mean, scale.std
+        x = scale(values)
+        profile = build_profile(data.logits, data.labels, run.part(0.0, 0.05))
+        sizes = mlp.layer_sizes(x.shape[1], 5, 2)
+        loss = OBJECTIVES[self.objective].bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
+        generator = torch.Generator().manual_seed(self.seed)
+
+        def objective(theta: Tensor, index: Tensor | None) -> Tensor:
+            if index is None:
+                return loss(profile, 1.0 / absolute_temperature(theta, sizes, x))
+            return loss(profile.take(index), 1.0 / absolute_temperature(theta, sizes, x[index]))
+
+        theta = mlp.random_parameters(sizes, generator)
+        if fast:
+            theta[-1] = 1.0 / minimise_nll(data.logits, data.labels)
+        self.theta_ = train(
+            theta.to(data.logits.device),
+            objective,
+            len(data),
+            self._schedule(len(data)),
+            generator,
+            run.part(0.05, 1.0),
+            observe=validation_observer(profile, lambda theta: 1.0 / absolute_temperature(theta, sizes, x)),
+        )
+
+    def _schedule(self, samples: int) -> Schedule:
+        if self.mode == "fast":
+            return Schedule(FAST["lr"], int(FAST["epochs"]), min_improvement=0.0, cosine=True)
+        batch = int(ORIGINAL["batch_size"])
+        epochs = math.ceil(ORIGINAL["steps"] / math.ceil(samples / batch))
+        return Schedule(ORIGINAL["lr"], epochs, batch_size=batch, min_improvement=0.0)
+
+    def _inputs(self, logits: Logits) -> Tensor:
+        """The largest logits in descending order, clipped to +-100."""
+        return logits.topk(min(self.top, logits.shape[1]), dim=1).values.clamp(-CLIP, CLIP)
+
+    def _temperatures(self, logits: Logits) -> Tensor:
+        x = (self._inputs(logits) - self.mean_) / self.std_
+        return absolute_temperature(self.theta_, mlp.layer_sizes(x.shape[1], 5, 2), x)
+
+    @property
+    def parameters(self) -> int:
+        inputs = self.mean_.shape[0] if hasattr(self, "mean_") else self.top
+        return mlp.parameter_count(mlp.layer_sizes(inputs, 5, 2))
+
+
+def absolute_temperature(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> Tensor:
+    """`T = |mlp(x)|`, held in [1e-12, 1e12]."""
+    return mlp.forward(theta, sizes, x).abs().clamp(T_LOW, T_HIGH)

@@ -1,0 +1,81 @@
+"""Spline calibration (Gupta et al., 2021): the slope of the cumulative gap between hits and scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from smart_core.calibrators.curves import broken_line
+from smart_core.calibrators.settings import setting
+from smart_core.calibrators.toplabel import TopLabelCalibrator
+from smart_core.run import Run
+from smart_core.types import FloatArray
+
+
+@dataclass(kw_only=True, eq=False)
+class Spline(TopLabelCalibrator):
+    """`c(s) = s + h'(t)`, h the natural cubic spline through the cumulative gap between hits and scores.
+
+    With samples in the order of their scores s, and a_j telling whether prediction j is right, h is fitted
+    to `y_i = sum_(j <= i) (a_j - s_j) / N` at `t_i = i / N`. Between validation scores c is interpolated
+    linearly; it is clipped to [0, 1].
+    """
+
+    id = "spline"
+    label = "Spline"
+    summary = "Corrects the top-1 confidence by the slope of a spline through the cumulative calibration gap."
+    position = 8
+    learned = ("nodes_", "values_")
+
+    knots: int = setting(6, "Number of evenly spaced knots, both ends included.", low=2, high=100)
+    top1: str = setting(
+        "retake",
+        "Once the other classes are rescaled: retake the largest as the prediction, or keep the model's own.",
+        choices=("retake", "keep"),
+    )
+
+    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
+        knots = max(2, min(self.knots, len(doubts)))
+        if knots < self.knots:
+            self.notices_.append(f"{len(doubts)} samples allow {knots} knots, not {self.knots}.")
+        scores, recalibrated = recalibration(doubts.numpy(), correct.numpy(), knots)
+        self.nodes_, self.values_ = self._store(scores), self._store(recalibrated)
+
+    def _map(self, doubts: Tensor) -> Tensor:
+        return broken_line(doubts, self.nodes_, self.values_).clamp(0.0, 1.0)
+
+    @property
+    def keeps_top1(self) -> bool:
+        return self.top1 == "keep"
+
+    @property
+    def parameters(self) -> int:
+        """The heights of the knots."""
+        return self.knots
+
+
+def recalibration(doubts: FloatArray, hits: FloatArray, knots: int) -> tuple[FloatArray, FloatArray]:
+    """Increasing distinct doubts and the recalibrated confidence of each.
+
+    Samples of equal score have no order of their own: each counts as their mean hit, and their recalibrated
+    values are averaged.
+    """
+    distinct, place, count = np.unique(doubts, return_inverse=True, return_counts=True)
+    mean_hit = (np.bincount(place, hits) / count)[place]
+    order = np.argsort(-doubts, kind="stable")  # least confident first
+    position = np.arange(1, len(doubts) + 1) / len(doubts)
+    gap = np.cumsum(mean_hit[order] - (1.0 - doubts[order])) / len(doubts)
+    slope = np.empty_like(gap)
+    slope[order] = natural_spline_slope(position, gap, knots)
+    return distinct, np.bincount(place, 1.0 - doubts + slope) / count
+
+
+def natural_spline_slope(t: FloatArray, y: FloatArray, knots: int) -> FloatArray:
+    """Slope at t of the natural cubic spline of least squared error to y, knots evenly spaced on [0, 1]."""
+    from scipy.interpolate import CubicSpline
+
+    basis = CubicSpline(np.linspace(0.0, 1.0, knots), np.eye(knots), bc_type="natural")
+    heights = np.linalg.lstsq(basis(t), y, rcond=None)[0]
+    return basis(t, 1) @ heights

@@ -1,0 +1,154 @@
+"""The command line: `python -m smart_core COMMAND`, or `smart COMMAND`.
+
+Only this module's light parts are imported to parse the arguments; a command imports the engine when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+METHODS_HELP = "all, or ids separated by commas (default: all)"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it is done, 2 with one sentence on standard error when the input is bad."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    from smart_core import commands
+    from smart_core.errors import SmartError
+
+    run: Callable[[Any], None] = getattr(commands, options.command)
+    try:
+        run(options)
+    except SmartError as error:
+        print(f"smart {options.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"smart {options.command}: {place}{error.strerror or error}.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"smart {options.command}: stopped.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = argparse.ArgumentParser(
+        prog="smart",
+        description="Judge and repair a classifier's confidence from its logits.",
+        epilog="Each command has its own --help. The dashboard: streamlit run dashboard.py",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    _inspect(commands)
+    _compare(commands)
+    _fit(commands)
+    _apply(commands)
+    _sensitivity(commands)
+    _methods(commands)
+    return parser
+
+
+def _version() -> str:
+    from smart_core import __version__
+
+    return __version__
+
+
+def _inspect(commands: Any) -> None:
+    parser = commands.add_parser("inspect", help="what a file holds: arrays, classes, accuracy, notices")
+    _add_files(parser)
+
+
+def _compare(commands: Any) -> None:
+    parser = commands.add_parser("compare", help="fit methods on validation, judge them on test: the leaderboard")
+    _add_files(parser)
+    parser.add_argument("--methods", default="all", help=METHODS_HELP)
+    _add_study(parser)
+
+
+def _fit(commands: Any) -> None:
+    parser = commands.add_parser("fit", help="fit one method on the validation part and save it")
+    _add_files(parser)
+    parser.add_argument("--method", default="smart", help="id of the method (default: smart)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the method; may be repeated",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of every random choice (default: 0)")
+    parser.add_argument("--out", required=True, metavar="CAL", help="file to write (safetensors)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+
+
+def _apply(commands: Any) -> None:
+    parser = commands.add_parser("apply", help="load a saved calibrator and write calibrated probabilities")
+    parser.add_argument("calibrator", metavar="CAL", help="file written by fit")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="logits, with or without labels")
+    parser.add_argument("--out", required=True, metavar="PROBS.npz", help="file to write (npz)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    _add_json(parser)
+
+
+def _sensitivity(commands: Any) -> None:
+    parser = commands.add_parser("sensitivity", help="SMART over a grid of sigma and delta")
+    _add_files(parser)
+    parser.add_argument("--sigma", type=_numbers, default=None, metavar="A,B,...", help="bandwidths")
+    parser.add_argument("--delta", type=_numbers, default=None, metavar="A,B,...", help="Charbonnier smoothings")
+    parser.add_argument("--metric", default="ece", help="metric of the printed grid (default: ece)")
+    _add_study(parser)
+
+
+def _methods(commands: Any) -> None:
+    parser = commands.add_parser("methods", help="the calibrators, and the settings of one of them")
+    parser.add_argument("method", nargs="?", metavar="ID", help="show the settings of this method")
+    _add_json(parser)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="one bundle, or a logit file and its label file")
+    parser.add_argument("--val", nargs="+", metavar="FILE", help="validation: a bundle, or logits and labels")
+    parser.add_argument("--test", nargs="+", metavar="FILE", help="test: a bundle, or logits and labels")
+    parser.add_argument(
+        "--val-fraction",
+        type=float,
+        default=0.5,
+        help="share for validation when there is no split (default: 0.5)",
+    )
+    parser.add_argument("--split-seed", type=int, default=0, help="seed of that split (default: 0)")
+    _add_json(parser)
+
+
+def _add_study(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seeds", type=_positive, default=5, help="fits of each random method (default: 5)")
+    parser.add_argument("--bins", type=_positive, default=15, help="bins of the binned metrics (default: 15)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", metavar="PATH", help="write the result as JSON; - for standard output")
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers such as 0.01,0.05") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+    return int(text)

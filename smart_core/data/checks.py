@@ -1,0 +1,106 @@
+"""What is worth saying about a set that is otherwise in order: notices, never errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from smart_core.data.found import plural, shown
+from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
+
+HUGE = 1e4
+"""Logits beyond this are rarely what a network puts out."""
+HEAD_ROWS = 256
+
+
+def notices_of(data: LogitSet) -> list[Notice]:
+    """Everything worth saying about the finished set."""
+    found = [
+        *unseen_classes(data),
+        *duplicate_rows(data.validation, data.test),
+        *(
+            notice
+            for part, name in ((data.validation, "validation"), (data.test, "test"))
+            for notice in odd_values(part, name)
+        ),
+    ]
+    if data.head is not None:
+        found += head_reproduces(data.validation, data.head)
+    return found
+
+
+def unseen_classes(data: LogitSet) -> list[Notice]:
+    """Classes without a single validation row: nothing can be learned about them."""
+    unseen = np.flatnonzero(np.bincount(data.validation.labels, minlength=data.classes) == 0)
+    if len(unseen) == 0:
+        return []
+    names = [shown(data.class_names[k]) if data.class_names else str(k) for k in unseen[:5]]
+    listed = ", ".join(names) + (", ..." if len(unseen) > 5 else "")
+    text = f"{plural(len(unseen), 'class')} of {data.classes} never seen in validation: {listed}."
+    return [Notice("unseen_classes", text)]
+
+
+def duplicate_rows(validation: Part, test: Part) -> list[Notice]:
+    """Test rows whose logits and label also occur in validation: what is fitted on them is judged on them."""
+    seen = {*_row_hashes(validation)}
+    count = sum(key in seen for key in _row_hashes(test))
+    if count == 0:
+        return []
+    text = f"{plural(count, 'test row')} of {len(test):,} also in validation (same logits and label)."
+    return [Notice("duplicate_rows", text)]
+
+
+def _row_hashes(part: Part) -> list[int]:
+    width = part.logits.shape[1] * part.logits.itemsize
+    data = part.logits.data.cast("B")
+    labels = part.labels.tolist()
+    return [hash((bytes(data[i * width : (i + 1) * width]), label)) for i, label in enumerate(labels)]
+
+
+def odd_values(part: Part, name: str) -> list[Notice]:
+    """Huge logits, and rows in which the two largest are equal."""
+    notices = []
+    largest = max(float(part.logits.max()), -float(part.logits.min()))
+    if largest > HUGE:
+        text = f"The {name} logits reach {largest:.2g} in magnitude: confidences are 0 or 1 before any scaling."
+        notices.append(Notice("huge_logits", text))
+    constant, tied = _ties(part.logits)
+    if constant == len(part):
+        notices.append(Notice("constant_logits", f"Every {name} row has equal logits: all margins are 0."))
+    elif tied == len(part):
+        notices.append(
+            Notice("constant_logits", f"In every {name} row the two largest logits are equal: all margins are 0.")
+        )
+    elif tied > max(1, len(part) // 100):
+        text = f"{plural(tied, name + ' row')} of {len(part):,} with margin 0 ({constant:,} of them constant)."
+        notices.append(Notice("tied_rows", text))
+    return notices
+
+
+def _ties(logits: Array) -> tuple[int, int]:
+    """(rows with all logits equal, rows whose largest logit is not unique)."""
+    constant = tied = 0
+    step = max(1, (1 << 18) // logits.shape[1])
+    for start in range(0, len(logits), step):
+        rows = logits[start : start + step]
+        largest = rows.max(axis=1, keepdims=True)
+        same = np.count_nonzero(rows == largest, axis=1)
+        tied += int(np.count_nonzero(same > 1))
+        constant += int(np.count_nonzero(same == logits.shape[1]))
+    return constant, tied
+
+
+def head_reproduces(part: Part, head: Head) -> list[Notice]:
+    """Whether features @ weight.T + bias gives the logits, up to a constant a row, on the first rows."""
+    if part.features is None:
+        return []
+    given = part.logits[:HEAD_ROWS].astype(np.float64)
+    made = part.features[:HEAD_ROWS].astype(np.float64) @ head.weight.T.astype(np.float64) + head.bias
+    given -= given.mean(axis=1, keepdims=True)
+    made -= made.mean(axis=1, keepdims=True)
+    scale = np.sqrt(np.mean(given**2))
+    error = np.sqrt(np.mean((made - given) ** 2))
+    if error <= 1e-2 * scale:
+        return []
+    off = f"{error / max(scale, 1e-30):.0%}"
+    text = f"The head does not reproduce the logits (off by {off}): feature clipping would not be exact."
+    return [Notice("head_mismatch", text)]

@@ -1,0 +1,69 @@
+"""safetensors: a JSON header with offsets, then the bytes; every offset is checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from smart_core.data.found import BFLOAT16, Contents, Found, bytes_shown, found_array, refuse
+from smart_core.data.source import Source
+
+_DTYPES = {
+    **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "?"},
+    **{
+        "I64": "<i8",
+        "I32": "<i4",
+        "I16": "<i2",
+        "I8": "i1",
+        "U64": "<u8",
+        "U32": "<u4",
+        "U16": "<u2",
+        "U8": "u1",
+    },
+}
+
+
+def read_safetensors(source: Source) -> Contents:
+    """Every tensor, known by its name; text (class names, groups) travels in the metadata, see bundle.py."""
+    data = source.data
+    length = int.from_bytes(data[:8], "little")
+    if length > len(data) - 8:
+        what = f"its header claims {bytes_shown(length)} but the file holds {bytes_shown(len(data))}"
+        raise refuse(source.name, what, "it is truncated or damaged; copy or save it again")
+    header = json.loads(data[8 : 8 + length])
+    metadata = header.pop("__metadata__", {})
+    found = [_tensor(source.name, data, 8 + length, name, entry) for name, entry in header.items()]
+    return Contents(_with_text(source.name, found, metadata))
+
+
+def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]) -> Found:
+    code, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    if code not in _DTYPES:
+        return Found(file, (name,), None, str(code), problem=f"has the number type {code}", shape=shape)
+    dtype = np.dtype(_DTYPES[code])
+    count = math.prod(shape)
+    if not 0 <= begin <= end <= len(data) - start or min(shape, default=0) < 0 or count * dtype.itemsize != end - begin:
+        cure = "it is truncated or damaged; copy or save it again"
+        raise refuse(file, f"array '{name}' of shape {shape} does not fit the bytes in the file", cure)
+    if count == 0:
+        return found_array(file, (name,), np.empty(shape, dtype=dtype))
+    array = np.frombuffer(data, dtype=dtype, count=count, offset=start + begin).reshape(shape)
+    return found_array(file, (name,), array, dtype=BFLOAT16 if code == "BF16" else None)
+
+
+def _with_text(file: str, found: list[Found], metadata: dict[str, str]) -> list[Found]:
+    """Class names, and group codes turned back into names, where the metadata holds them as JSON lists."""
+    texts = {key: np.array(json.loads(text), dtype=np.str_) for key, text in metadata.items() if text[:1] == "["}
+    result = []
+    for item in found:
+        names = texts.get(f"{item.key}_names")
+        if names is not None and item.array is not None and item.array.dtype.kind in "iu":
+            result.append(found_array(file, item.path, names[item.array]))
+        else:
+            result.append(item)
+    if "class_names" in texts:
+        result.append(found_array(file, ("class_names",), texts["class_names"]))
+    return result

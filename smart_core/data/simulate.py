@@ -1,0 +1,222 @@
+"""Simulated logits whose true probabilities are known: a calibrator's error is exact, without label noise.
+
+A row is drawn as top logit, margin m, and a background behind the rival:
+
+    z_top = 0,   z_rival = -m,   z_k = -m - background * log(1 + (K - 2) u_k),   u_k ~ U(0, 1),
+
+then shifted to mean zero. Top and rival are two classes at random. The background's order statistics fall
+like `background * log(rank)`, as they do in trained networks, and its share of the softmax stays bounded as K
+grows. The margin is a mixture of hard rows, Gamma(1.2, 1.5), with weight `difficulty`, and easy rows,
+Gamma(6, 1.5): together about 0 to 20.
+
+The truth is a temperature law T*(m): labels are drawn from softmax(z / T*(m)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from smart_core.data.laws import LAWS, Law
+
+if TYPE_CHECKING:
+    from smart_core.data.logitset import LogitSet, Part
+
+Array = NDArray[Any]
+
+BLOCK_ROWS = 256
+"""Rows drawn from one random stream. Fixed, so that row i depends on the seed, i and K alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Logits and labels with the truth behind them; slicing keeps both aligned."""
+
+    logits: Array
+    """(N, K) float32."""
+    labels: Array
+    """(N,) int64, drawn from softmax(z / T*)."""
+    margin: Array
+    """(N,) float64: largest minus second largest logit, as stored."""
+    temperature: Array
+    """(N,) float64: T*(margin)."""
+    true_confidence: Array
+    """(N,) float64: softmax(z / T*) at the largest logit."""
+
+    def __len__(self) -> int:
+        return int(self.logits.shape[0])
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return int(self.logits.shape[1])
+
+    def __getitem__(self, rows: slice) -> Simulated:
+        return Simulated(
+            self.logits[rows],
+            self.labels[rows],
+            self.margin[rows],
+            self.temperature[rows],
+            self.true_confidence[rows],
+        )
+
+    def true_probabilities(self, chunk: int = 4096) -> Iterator[Array]:
+        """softmax(z / T*) as float64 blocks of at most `chunk` rows, in order."""
+        for start in range(0, len(self), chunk):
+            rows = slice(start, start + chunk)
+            yield _softmax(self.logits[rows], self.temperature[rows])
+
+    def true_correctness(self, prediction: ArrayLike | None = None) -> Array:
+        """q*_i, the true probability that the label is `prediction[i]` (by default the largest logit)."""
+        if prediction is None:
+            return self.true_confidence
+        chosen = np.take_along_axis(self.logits, np.asarray(prediction, dtype=np.int64)[:, None], axis=1)[:, 0]
+        behind = chosen.astype(np.float64) - self.logits.max(axis=1)
+        return self.true_confidence * np.exp(behind / self.temperature)
+
+    def true_calibration_error(self, confidence: ArrayLike, prediction: ArrayLike | None = None) -> float:
+        """mean_i |p_i - q*_i|: how far each sample's confidence is from its own truth. Exact, no binning."""
+        return float(np.mean(np.abs(np.asarray(confidence, dtype=np.float64) - self.true_correctness(prediction))))
+
+    def conditional_calibration_error(
+        self, confidence: ArrayLike, prediction: ArrayLike | None = None, bins: int = 100
+    ) -> float:
+        """E|p - E[q* | p]|: what the ECE estimates, with the truth in place of the labels.
+
+        The inner mean is taken in `bins` equal-mass bins of p; equal confidences share a bin. It is free of
+        label noise; what is left is the spread of q* within a bin, of order sd(q* | p) / sqrt(N / bins).
+        Never above `true_calibration_error`.
+        """
+        stated = np.asarray(confidence, dtype=np.float64)
+        _, member, count = np.unique(stated, return_inverse=True, return_counts=True)
+        first = np.cumsum(count) - count
+        bin_of = (first * bins // len(stated))[member]
+        residual = np.bincount(bin_of, weights=stated - self.true_correctness(prediction), minlength=bins)
+        return float(np.abs(residual).sum() / len(stated))
+
+    def part(self) -> Part:
+        """The same rows as one side of a `LogitSet`."""
+        from smart_core.data.logitset import Part, read_only
+
+        return Part(logits=read_only(self.logits[:]), labels=read_only(self.labels[:]))
+
+
+def simulate(
+    n: int,
+    classes: int = 10,
+    law: str | Law = "u_shaped",
+    seed: int = 0,
+    *,
+    difficulty: float = 0.35,
+    background: float = 3.0,
+) -> Simulated:
+    """`n` rows of `classes` logits with labels drawn from softmax(z / T*(m)).
+
+    `law` is a name of `LAWS` or a vectorised function margin -> temperature; `difficulty` is the share of
+    hard rows; `background` spreads the classes behind the rival (smaller: more of them matter). Deterministic
+    for a seed, and a shorter set is the beginning of a longer one.
+
+    >>> len(simulate(100, classes=3, law="linear", seed=1))
+    100
+    """
+    truth = _law(law)
+    _check(n, classes, difficulty, background)
+    logits = np.empty((n, classes), dtype=np.float32)
+    labels = np.empty(n, dtype=np.int64)
+    margin, temperature, confidence = (np.empty(n) for _ in range(3))
+    for start in range(0, n, BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, n))
+        size = rows.stop - rows.start
+        rng = np.random.default_rng([seed, start // BLOCK_ROWS])
+        z = _draw_logits(rng, classes, difficulty, background)[:size]
+        uniform = rng.random(BLOCK_ROWS)[:size]
+        logits[rows] = z
+        margin[rows] = _margin(z)
+        temperature[rows] = _positive(truth(margin[rows]), size)
+        probabilities = _softmax(z, temperature[rows])
+        confidence[rows] = probabilities.max(axis=1)
+        labels[rows] = _draw_labels(probabilities, uniform)
+    return Simulated(logits, labels, margin, temperature, confidence)
+
+
+def simulate_set(
+    n_val: int, n_test: int, classes: int = 10, law: str | Law = "u_shaped", seed: int = 0, **settings: float
+) -> LogitSet:
+    """The first `n_val` rows of `simulate` as validation, the next `n_test` as test; settings as there.
+
+    The truth of the same rows is `simulate(n_val + n_test, ...)[n_val:]` with the same settings.
+    """
+    from smart_core.data.logitset import LogitSet
+
+    drawn = simulate(n_val + n_test, classes, law, seed, **settings)
+    shape = law if isinstance(law, str) else getattr(law, "__name__", "own law")
+    return LogitSet(name=f"simulated ({shape})", validation=drawn[:n_val].part(), test=drawn[n_val:].part(), notices=())
+
+
+def _law(law: str | Law) -> Law:
+    if callable(law):
+        return law
+    if law not in LAWS:
+        raise ValueError(f"There is no law '{law}'; the laws are {', '.join(LAWS)}, or a function of the margin.")
+    return LAWS[law]
+
+
+def _check(n: int, classes: int, difficulty: float, background: float) -> None:
+    if n < 1:
+        raise ValueError(f"A simulated set needs at least one row, not {n}.")
+    if classes < 2:
+        raise ValueError(f"A simulated set needs at least two classes, not {classes}.")
+    if not 0 <= difficulty <= 1:
+        raise ValueError(f"difficulty is a share between 0 and 1, not {difficulty}.")
+    if background <= 0:
+        raise ValueError(f"background must be positive, not {background}.")
+
+
+def _positive(temperature: ArrayLike, size: int) -> Array:
+    values = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (size,))
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError("The law must give a finite temperature above zero for every margin.")
+    return values
+
+
+def _draw_logits(rng: np.random.Generator, classes: int, difficulty: float, background: float) -> Array:
+    """One block of float32 logits, as the module's docstring draws them."""
+    index = np.arange(BLOCK_ROWS)
+    hard = rng.random(BLOCK_ROWS) < difficulty
+    margin = np.where(hard, rng.gamma(1.2, 1.5, BLOCK_ROWS), rng.gamma(6.0, 1.5, BLOCK_ROWS)).astype(np.float32)
+    top = rng.integers(classes, size=BLOCK_ROWS)
+    rival = (top + rng.integers(1, classes, size=BLOCK_ROWS)) % classes
+    z = rng.random((BLOCK_ROWS, classes), dtype=np.float32)
+    z *= classes - 2
+    z += 1
+    np.log(z, out=z)
+    z *= -background
+    z -= margin[:, None]
+    z[index, rival] = -margin
+    z[index, top] = 0
+    z -= z.mean(axis=1, keepdims=True)
+    return z
+
+
+def _margin(z: Array) -> Array:
+    two = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
+    return two[:, 1] - two[:, 0]
+
+
+def _softmax(z: Array, temperature: Array) -> Array:
+    """Rows of softmax(z / T) in float64."""
+    scaled = (z - z.max(axis=1, keepdims=True)).astype(np.float64)
+    scaled /= temperature[:, None]
+    np.exp(scaled, out=scaled)
+    scaled /= scaled.sum(axis=1, keepdims=True)
+    return scaled
+
+
+def _draw_labels(probabilities: Array, uniform: Array) -> Array:
+    """One label a row by inversion: the first class whose cumulative probability exceeds u of the total."""
+    cumulative = probabilities.cumsum(axis=1)
+    return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)

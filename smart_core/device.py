@@ -1,0 +1,69 @@
+"""Where tensors live, and how arrays come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smart_core.errors import CalibrationError
+
+CHUNK_ELEMENTS = 1 << 20
+"""Elements of a row chunk: 4 MB in float32, small enough to stay in a processor's cache."""
+
+FLOAT64_DEVICES = ("cpu", "cuda")
+"""Devices known to have float64."""
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` takes CUDA, then MPS, then the CPU; anything else is PyTorch's own name of a device."""
+    if name != "auto":
+        try:
+            return torch.device(name)
+        except RuntimeError as error:
+            raise CalibrationError(f"There is no device called '{name}'; use auto, cuda, mps or cpu.") from error
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
+def to_tensor(array: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A detached tensor of the given kind; NumPy memory is shared where it can be."""
+    if isinstance(array, Tensor):
+        return array.detach().to(device=device, dtype=dtype)
+    values = np.ascontiguousarray(array)
+    if not values.flags.writeable:  # a read-only view is fine here: nothing writes to its inputs
+        values = values.view()
+        values.flags.writeable = False
+        tensor = _from_read_only(values)
+    else:
+        tensor = torch.from_numpy(values)
+    return tensor.to(device=device, dtype=dtype)
+
+
+def _from_read_only(values: np.ndarray) -> Tensor:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(values)
+
+
+def widen(values: Tensor) -> Tensor:
+    """The values in float64, on their device where it has that type (Apple's MPS has not), else on the CPU."""
+    return values.double() if values.device.type in FLOAT64_DEVICES else values.cpu().double()
+
+
+def like_input(result: Tensor, example: Any) -> Any:
+    """The result in the kind of the example: torch on its device, or a NumPy array."""
+    if isinstance(example, Tensor):
+        return result.to(example.device)
+    return result.cpu().numpy()
+
+
+def rows_per_chunk(columns: int) -> int:
+    return max(1, CHUNK_ELEMENTS // max(1, columns))

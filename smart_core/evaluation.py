@@ -1,0 +1,213 @@
+"""The waist: what is kept of a calibrator applied to a labelled set.
+
+Applying streams over row chunks and keeps per-sample vectors and the classwise sums, never an N x K matrix; every
+metric, interval and figure works from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.indicators import margin
+from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
+from smart_core.metrics.classwise import ClasswiseHistogram
+from smart_core.metrics.proper import SMALLEST_PROBABILITY
+from smart_core.metrics.selective import aurc
+from smart_core.metrics.smooth_calibration import smce
+from smart_core.metrics.smooth_ece import smece
+from smart_core.run import Run
+from smart_core.types import BoolArray, FloatArray, IntArray, Probabilities
+
+if TYPE_CHECKING:
+    from smart_core.data.logitset import Part
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One calibrator on one labelled set, sample by sample."""
+
+    confidence: FloatArray
+    """(N,) the largest calibrated probability, float64."""
+    prediction: IntArray
+    """(N,) its class."""
+    correct: BoolArray
+    """(N,) whether that class is the label."""
+    nll: FloatArray
+    """(N,) minus the log of the label's probability."""
+    brier: FloatArray
+    """(N,) squared distance of the row from the one-hot label."""
+    margin: FloatArray
+    """(N,) largest minus second largest uncalibrated logit."""
+    temperature: FloatArray | None = None
+    """(N,) for temperature methods."""
+    classwise: ClasswiseHistogram | None = None
+    """Sums per class and bin; None for a subset of samples."""
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    def metric(self, name: str, bins: int = 15) -> float:
+        """The value of a metric of `METRICS`."""
+        return METRICS[name].value(self, bins)
+
+    def subset(self, index: IntArray | BoolArray) -> Evaluation:
+        """The same, for some of the samples; classwise sums do not carry over."""
+        return Evaluation(
+            self.confidence[index],
+            self.prediction[index],
+            self.correct[index],
+            self.nll[index],
+            self.brier[index],
+            self.margin[index],
+            None if self.temperature is None else self.temperature[index],
+        )
+
+
+def evaluate(calibrator: Calibrator, part: Part, *, bins: int = 15, run: Run | None = None) -> Evaluation:
+    """Apply a fitted calibrator to a labelled set, chunk by chunk, and keep what the metrics need."""
+    histogram = ClasswiseHistogram(part.classes, bins)
+    columns: list[tuple[Any, ...]] = []
+    done = 0
+    for rows, logits, probabilities in calibrator.stream_rows(part.logits, features=part.features):
+        labels = torch.as_tensor(np.array(part.labels[rows]), device=logits.device)
+        histogram.update(probabilities, labels)
+        confidence, prediction = probabilities.max(dim=1)
+        temperature = calibrator._temperatures(logits) if isinstance(calibrator, TemperatureCalibrator) else confidence
+        label_nll = label_losses(calibrator, logits, probabilities, labels, temperature)
+        columns.append(
+            tuple(
+                column.cpu().numpy()
+                for column in (
+                    confidence,
+                    prediction,
+                    prediction == labels,
+                    label_nll,
+                    label_brier(probabilities, labels),
+                    margin(logits),
+                    temperature,
+                )
+            )
+        )
+        done += len(labels)
+        if run is not None:
+            run.tick(done / len(part), "judging on test")
+    confidences, predictions, hits, nll, brier, margins, temperatures = (
+        np.concatenate(column) for column in zip(*columns, strict=True)
+    )
+    return Evaluation(
+        confidences.astype(np.float64),
+        predictions,
+        hits,
+        nll.astype(np.float64),
+        brier.astype(np.float64),
+        margins,
+        temperatures if isinstance(calibrator, TemperatureCalibrator) else None,
+        histogram,
+    )
+
+
+def label_losses(
+    calibrator: Calibrator, logits: Tensor, probabilities: Probabilities, labels: Tensor, temperature: Tensor
+) -> Tensor:
+    """Per-sample NLL. Temperature methods take it in log space, where small probabilities do not vanish;
+    for the others a label given probability 0 costs 708.4 nats (see `smart_core.metrics.proper`)."""
+    index = labels.unsqueeze(1)
+    if isinstance(calibrator, TemperatureCalibrator):
+        scaled = (logits - logits.amax(dim=1, keepdim=True)) / temperature.unsqueeze(1)
+        return (torch.logsumexp(scaled, dim=1, keepdim=True) - scaled.gather(1, index)).squeeze(1)
+    label_probability = probabilities.gather(1, index).squeeze(1).cpu().double()
+    return -torch.log(label_probability.clamp(min=SMALLEST_PROBABILITY))
+
+
+def label_brier(probabilities: Probabilities, labels: Tensor) -> Tensor:
+    """Per-sample `sum_k q_k^2 - 2 q_y + 1`."""
+    squares = torch.linalg.vecdot(probabilities, probabilities)
+    return squares - 2.0 * probabilities.gather(1, labels.unsqueeze(1)).squeeze(1) + 1.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of an evaluation: its name in tables, how it is computed, and how to read it."""
+
+    label: str
+    value: Callable[[Evaluation, int], float]
+    help: str
+    binned: bool = False
+    higher_is_better: bool = False
+    percent: bool = True
+    """Whether tables show it in per cent."""
+
+
+def _classwise(evaluation: Evaluation, bins: int) -> float:
+    histogram = evaluation.classwise
+    if histogram is None or histogram.bins != bins:
+        return float("nan")
+    return histogram.ece()
+
+
+METRICS: dict[str, Metric] = {
+    "ece": Metric(
+        "ECE",
+        lambda e, bins: ece(e.confidence, e.correct, bins),
+        "Mean gap between confidence and accuracy over equal-width bins.",
+        binned=True,
+    ),
+    "adaece": Metric(
+        "AdaECE",
+        lambda e, bins: adaece(e.confidence, e.correct, bins),
+        "The same gap over bins that hold equally many samples.",
+        binned=True,
+    ),
+    "cece": Metric("cwECE", _classwise, "Mean over classes of the ECE of each class's own probability.", binned=True),
+    "nll": Metric(
+        "NLL",
+        lambda e, bins: float(np.mean(e.nll)),
+        "Mean of minus the log probability of the label.",
+        percent=False,
+    ),
+    "brier": Metric(
+        "Brier",
+        lambda e, bins: float(np.mean(e.brier)),
+        "Mean squared distance of the row from the label.",
+        percent=False,
+    ),
+    "smce": Metric(
+        "smCE",
+        lambda e, bins: smce(e.confidence, e.correct),
+        "Largest correlation of the residual with a 1-Lipschitz probe of the confidence; exact, no bins.",
+    ),
+    "smece": Metric(
+        "SmoothECE",
+        lambda e, bins: smece(e.confidence, e.correct),
+        "Gap after kernel smoothing whose width is the error itself; no bins to choose.",
+    ),
+    "accuracy": Metric(
+        "Accuracy",
+        lambda e, bins: float(np.mean(e.correct)),
+        "Share of correct predictions.",
+        higher_is_better=True,
+    ),
+    "mce": Metric("MCE", lambda e, bins: mce(e.confidence, e.correct, bins), "Largest gap of any bin.", binned=True),
+    "ece_l2": Metric(
+        "L2 ECE",
+        lambda e, bins: ece_l2_debiased(e.confidence, e.correct, bins),
+        "Root mean square gap over bins, debiased.",
+        binned=True,
+    ),
+    "aurc": Metric(
+        "AURC",
+        lambda e, bins: aurc(e.confidence, e.correct),
+        "Mean error rate when the least confident samples are refused.",
+    ),
+}
+"""Every metric by the name that scripts, tables and links use."""
+
+HEADLINE = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")
+"""The metrics of the leaderboard, each with an interval."""

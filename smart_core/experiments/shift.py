@@ -1,0 +1,86 @@
+"""Does the repair survive a shift: fitted on one set's validation part, judged on its groups or on other sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from smart_core.calibrators import select
+from smart_core.data.logitset import LogitSet, Part
+from smart_core.errors import CalibrationError, Cancelled
+from smart_core.evaluation import METRICS
+from smart_core.experiments.fitting import fit_method, judge, seeds_for, unavailable
+from smart_core.experiments.table import SeedTable
+from smart_core.run import CancelToken, Progress, Run
+from smart_core.types import FloatArray
+
+DEFAULT_METHODS = ("ts", "pts", "cts", "spline", "gc", "procal", "fc", "smart")
+
+
+@dataclass(eq=False)
+class Shift(SeedTable):
+    """Methods by targets; the first row is always the uncalibrated model."""
+
+    def reduction(self, metric: str | None = None) -> FloatArray:
+        """`1 - error / error of the uncalibrated model`, (methods, targets): 1 is perfect, below 0 is harm."""
+        values = self.mean(metric)
+        return 1.0 - values / np.where(values[:1] > 0.0, values[:1], np.nan)
+
+
+def shift(
+    data: LogitSet,
+    methods: str | Sequence[str] = DEFAULT_METHODS,
+    seeds: int = 5,
+    *,
+    others: Mapping[str, LogitSet | Part] | None = None,
+    metric: str = "ece",
+    bins: int = 15,
+    device: str = "auto",
+    progress: Progress | None = None,
+    cancel: CancelToken | None = None,
+    on_row: Callable[[SeedTable, int], None] | None = None,
+) -> Shift:
+    """Fit on `data`'s validation part; judge on each named group of its test part and on the test part of each
+    other set. Methods that lack their arrays are left out."""
+    targets = shift_targets(data, others)
+    wanted = [id for id in select(list(methods) if not isinstance(methods, str) else methods) if id != "vanilla"]
+    ids = ("vanilla", *(id for id in wanted if unavailable(id, data) is None))
+    run = Run(progress, cancel)
+    empty = SeedTable.empty("method", "target", ids, tuple(targets), seeds, tuple(METRICS), metric)
+    table = Shift(**vars(empty))
+    for i, id in enumerate(ids):
+        try:
+            for seed in seeds_for(id, seeds):
+                start = (i + seed / seeds) / len(ids)
+                fit = fit_method(id, data, seed=seed, device=device, run=run.part(start, start + 1.0 / len(ids)))
+                for j, part in enumerate(targets.values()):
+                    if fit.calibrator.features_used_ and part.features is None:
+                        continue
+                    evaluation = judge(fit, part, bins, Run(cancel=cancel))
+                    for name in table.metrics:
+                        table.metrics[name][i, j, seed] = METRICS[name].value(evaluation, bins)
+        except Cancelled:
+            table.complete = False
+            break
+        if on_row is not None:
+            on_row(table, i)
+    return table
+
+
+def shift_targets(data: LogitSet, others: Mapping[str, LogitSet | Part] | None = None) -> dict[str, Part]:
+    """Name -> labelled part: the groups of the test part, then the other sets."""
+    targets = data.test.groups()
+    for name, other in (others or {}).items():
+        part = other.test if isinstance(other, LogitSet) else other
+        if part.classes != data.classes:
+            raise CalibrationError(
+                f"{name} has {part.classes} classes and {data.name} {data.classes}; a calibrator fits one K only."
+            )
+        targets[name] = part
+    if not targets:
+        raise CalibrationError(
+            f"{data.name} has no groups; give another set, or a test_group array with a name for each sample."
+        )
+    return targets

@@ -1,0 +1,117 @@
+"""One look for every figure: a light and a dark template, and one fixed colour, dash and marker a method.
+
+Colours stand out at 3:1 or more on both backgrounds. A family of methods shares a hue; methods that share a
+dash have colours that stay apart for colour-blind eyes too. SMART alone is vermilion, thick and unbroken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import plotly.graph_objects as go
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method is named and drawn."""
+
+    label: str
+    color: str
+    dash: str
+    symbol: str
+    width: float = 2.0
+
+    def line(self) -> dict[str, Any]:
+        """Keyword arguments of a plotly line."""
+        return {"color": self.color, "dash": self.dash, "width": self.width}
+
+
+PALETTE: dict[str, Style] = {
+    "vanilla": Style("Vanilla", "#7A7A7A", "solid", "circle"),
+    "ts": Style("TS", "#0B72C4", "solid", "square"),
+    "ets": Style("ETS", "#3B82D0", "dash", "square-open"),
+    "vector": Style("Vector", "#00875A", "longdash", "triangle-up"),
+    "matrix": Style("Matrix", "#2E8B3D", "longdashdot", "triangle-up-open"),
+    "dirichlet": Style("Dirichlet", "#5F8A00", "3px,3px", "triangle-down"),
+    "pts": Style("PTS", "#0A7FA8", "dot", "pentagon"),
+    "cts": Style("CTS", "#5B7BD5", "dashdot", "pentagon-open"),
+    "spline": Style("Spline", "#7C5CD6", "longdash", "hexagon"),
+    "gc": Style("GC", "#B84592", "dash", "star-triangle-up"),
+    "procal": Style("ProCal", "#C2528B", "3px,3px", "star-triangle-down"),
+    "fc": Style("FC", "#A855B8", "longdashdot", "star-square"),
+    "histogram": Style("Histogram", "#A67400", "dashdot", "cross"),
+    "isotonic": Style("Isotonic", "#9A7B1F", "dash", "cross-open"),
+    "bbq": Style("BBQ", "#B06A1A", "longdash", "x"),
+    "beta": Style("Beta", "#8F7A33", "dot", "x-open"),
+    "smart": Style("SMART", "#D9480F", "solid", "diamond", 3.5),
+}
+"""Method id -> style, in the order of tables."""
+
+
+@dataclass(frozen=True)
+class Ink:
+    """The colours of a background and what is written on it."""
+
+    background: str
+    text: str
+    grid: str
+    quiet: str
+
+
+LIGHT = Ink(background="#FFFFFF", text="#1F2430", grid="#E4E7EC", quiet="#5B6472")
+DARK = Ink(background="#0F131A", text="#E8EAED", grid="#2A313C", quiet="#9AA4B2")
+FONT = '"Source Sans", system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
+
+
+def ink(dark: bool) -> Ink:
+    """The colours of the dark or the light background."""
+    return DARK if dark else LIGHT
+
+
+def style(method: str) -> Style:
+    """The style of a method id; an id that is not in `PALETTE` is drawn like vanilla under its own name."""
+    known = PALETTE.get(method)
+    return known or Style(method, PALETTE["vanilla"].color, "solid", "circle")
+
+
+def translucent(color: str, opacity: float) -> str:
+    """`#RRGGBB` as an rgba() string."""
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {opacity})"
+
+
+@cache
+def template(dark: bool = False) -> go.layout.Template:
+    """The plotly template of the light or the dark theme."""
+    colors = ink(dark)
+    axis = {
+        "gridcolor": colors.grid,
+        "linecolor": colors.grid,
+        "zeroline": False,
+        "ticks": "",
+        "automargin": True,
+        "title": {"standoff": 8},
+    }
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": colors.background,
+            "plot_bgcolor": colors.background,
+            "font": {"family": FONT, "size": 14, "color": colors.text},
+            "colorway": [entry.color for entry in PALETTE.values()],
+            "xaxis": axis,
+            "yaxis": axis,
+            "legend": {
+                "orientation": "h",
+                "x": 0,
+                "xanchor": "left",
+                "y": 1.02,
+                "yanchor": "bottom",
+                "bgcolor": "rgba(0, 0, 0, 0)",
+            },
+            "margin": {"l": 8, "r": 20, "t": 8, "b": 8},
+            "hoverlabel": {"bgcolor": colors.background, "font": {"color": colors.text}},
+            "hovermode": "closest",
+        }
+    )

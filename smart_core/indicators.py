@@ -1,0 +1,92 @@
+"""Scalar (or vector) signals of a sample's hardness that SMART may read: the paper's six."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smart_core.types import Logits
+
+
+def margin(logits: Logits) -> Tensor:
+    """`m = z_(1) - z_(2)`, the largest minus the second largest logit."""
+    top = logits.topk(2, dim=1).values
+    return top[:, 0] - top[:, 1]
+
+
+def entropy(logits: Logits) -> Tensor:
+    """`-sum_k q_k log q_k` of the uncalibrated softmax."""
+    log_q = torch.log_softmax(logits, dim=1)
+    q = log_q.exp()
+    return -(q * log_q.clamp(min=-1e4)).sum(dim=1)
+
+
+def confidence(logits: Logits) -> Tensor:
+    """`max_k q_k` of the uncalibrated softmax."""
+    return torch.softmax(logits, dim=1).amax(dim=1)
+
+
+def max_logit(logits: Logits) -> Tensor:
+    """`z_(1)`."""
+    return logits.amax(dim=1)
+
+
+def max_minus_mean(logits: Logits) -> Tensor:
+    """`z_(1) - mean_k z_k`."""
+    return logits.amax(dim=1) - logits.mean(dim=1)
+
+
+def all_logits(logits: Logits) -> Tensor:
+    """The whole row, (N, K)."""
+    return logits
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """An indicator's function and its name in tables."""
+
+    function: Callable[[Logits], Tensor]
+    label: str
+
+    def __call__(self, logits: Logits) -> Tensor:
+        """(N, width) inputs of the temperature map."""
+        values = self.function(logits)
+        return values.unsqueeze(1) if values.ndim == 1 else values
+
+
+INDICATORS: dict[str, Indicator] = {
+    "margin": Indicator(margin, "Margin"),
+    "entropy": Indicator(entropy, "Entropy"),
+    "confidence": Indicator(confidence, "Confidence"),
+    "max_logit": Indicator(max_logit, "Max logit"),
+    "max_minus_mean": Indicator(max_minus_mean, "Max minus mean"),
+    "all_logits": Indicator(all_logits, "All logits"),
+}
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """`x = (v - mean) / std` with the validation set's mean and population std, column by column.
+
+    The moments are taken in float64; a column without spread is only centred.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, values: Tensor) -> Standardizer:
+        wide = values.cpu().to(torch.float64)
+        std = wide.std(dim=0, correction=0)
+        std = torch.where(std > 0.0, std, torch.ones_like(std))
+        return cls(wide.mean(dim=0).to(values.dtype).to(values.device), std.to(values.dtype).to(values.device))
+
+    @classmethod
+    def identity(cls, values: Tensor) -> Standardizer:
+        return cls(torch.zeros_like(values[0]), torch.ones_like(values[0]))
+
+    def __call__(self, values: Tensor) -> Tensor:
+        return (values - self.mean) / self.std

@@ -1,0 +1,57 @@
+"""Binned calibration errors of the top label: ECE, AdaECE, MCE and the L2 forms.
+
+With n_b samples, mean confidence conf_b and accuracy acc_b in bin b (bins as in `binning`), gap_b = conf_b
+- acc_b. All plug-in forms are biased upwards; the noise floor and the intervals say by how much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from smart_core.metrics.arrays import Values
+from smart_core.metrics.binning import Reliability, reliability
+
+
+def _weighted_absolute_gap(table: Reliability) -> float:
+    return float(np.nansum(table.weight * np.abs(table.gap)))
+
+
+def ece(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """Expected calibration error sum_b (n_b / N) |gap_b| over equal-width bins.
+
+    >>> round(ece([0.8] * 10, [1] * 7 + [0] * 3), 12)
+    0.1
+    """
+    return _weighted_absolute_gap(reliability(confidence, correct, bins))
+
+
+def adaece(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """The same sum over adaptive bins: sorted samples in B chunks of nearly equal size.
+
+    Samples of equal confidence on both sides of a cut keep their given order.
+    """
+    return _weighted_absolute_gap(reliability(confidence, correct, bins, adaptive=True))
+
+
+def mce(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """Maximum calibration error max_b |gap_b| over the equal-width bins that hold a sample."""
+    return float(np.nanmax(np.abs(reliability(confidence, correct, bins).gap)))
+
+
+def ece_l2(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """Plug-in L2 calibration error sqrt(sum_b (n_b / N) gap_b^2) over equal-width bins."""
+    table = reliability(confidence, correct, bins)
+    return float(np.sqrt(np.nansum(table.weight * table.gap**2)))
+
+
+def ece_l2_debiased(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """Debiased L2 calibration error (Kumar, Liang, Ma 2019).
+
+    sqrt(max(0, sum_b (n_b / N) [gap_b^2 - acc_b (1 - acc_b) / (n_b - 1)])): the variance of the accuracy is
+    taken off each squared gap. A bin with a single sample has no variance estimate and counts nothing.
+    """
+    table = reliability(confidence, correct, bins)
+    kept = table.count > 1
+    gap, accuracy, count = table.gap[kept], table.accuracy[kept], table.count[kept]
+    squared = gap**2 - accuracy * (1 - accuracy) / (count - 1)
+    return float(np.sqrt(max(0.0, float(np.sum(table.weight[kept] * squared)))))

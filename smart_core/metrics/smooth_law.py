@@ -1,0 +1,126 @@
+"""Simulated laws of smCE and SmoothECE along hypothetical population values.
+
+Both are functionals of the residual mass over the confidence axis. It is gathered in narrow cells, for the data and
+for the draws alike; hypothetical masses are multiples of the kernel-smoothed residual curve of the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import dct, idct
+
+from smart_core.metrics.cells import CellSums, cell_sums, draw_cells, hypothetical_variance
+from smart_core.metrics.inversion import SimulatedLaw
+from smart_core.metrics.smooth_calibration import smce_batch
+from smart_core.types import FloatArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+STEPS = 13
+SMCE_NODES = 41
+SMECE_CELLS = 128
+_BANDWIDTH = 0.1
+
+
+def smce_cells(confidence: FloatArray, correct: Vector, nodes: int = SMCE_NODES) -> CellSums:
+    """Residual mass at the nearest of `nodes` equally spaced points from 0 to 1."""
+    p = confidence.astype(np.float64)
+    return cell_sums(p, correct, np.rint(p * (nodes - 1)).astype(np.int64), nodes)
+
+
+def resolving_cells(confidence: FloatArray, most: int = 512) -> int:
+    """Cells fine enough for the kernel width of a calibrated model, about (sd of p - a) / (2 sqrt(N))."""
+    p = confidence.astype(np.float64)
+    width = 0.5 * np.sqrt(max(float((p * (1 - p)).mean()), 1e-6) / p.size)
+    return int(np.clip(2 ** np.ceil(np.log2(1 / width)), SMECE_CELLS, most))
+
+
+def smece_cells(confidence: FloatArray, correct: Vector) -> CellSums:
+    """Residual mass in equal intervals, standing for their midpoints."""
+    p = confidence.astype(np.float64)
+    cells = resolving_cells(confidence, most=2 * SMECE_CELLS)
+    return cell_sums(p, correct, np.minimum((p * cells).astype(np.int64), cells - 1), cells)
+
+
+def smce_of_mass(mass: Matrix) -> Vector:
+    """smCE of every row of masses at equally spaced points from 0 to 1."""
+    return smce_batch(np.linspace(0, 1, mass.shape[-1]), mass)
+
+
+def reflected_kernel(cells: int, sigma: float) -> Matrix:
+    """Gaussian smoothing reflected at 0 and 1 as a matrix on cell midpoints: diagonal in the cosine transform."""
+    damping = np.exp(-0.5 * (np.pi * sigma * np.arange(cells)) ** 2)
+    return np.asarray(idct(dct(np.eye(cells), norm="ortho") * damping, norm="ortho"))
+
+
+def smece_of_mass(mass: Matrix, around: float | None = None) -> Vector:
+    """Fixed point sigma = sum |K_sigma mass| of every row of cell masses.
+
+    The sum is evaluated at a few shared sigmas about the middle one of the rows, and each row's root is
+    interpolated in log sigma, in which the logarithm of the sum is nearly straight.
+    """
+    cells = mass.shape[-1]
+    centre = _typical_fixed_point(mass) if around is None else around
+    sigma = centre * np.array([0.55, 0.8, 1.1, 1.6])
+    small = mass.astype(np.float32)
+    total = np.stack([np.abs(small @ reflected_kernel(cells, s).astype(np.float32)).sum(axis=-1) for s in sigma])
+    log_sigma = np.log(sigma)[:, None]
+    excess = np.log(np.maximum(total.astype(np.float64), 1e-12)) - log_sigma
+    left = np.clip((excess > 0).sum(axis=0) - 1, 0, sigma.size - 2)
+    row = np.arange(left.size)
+    above, below = excess[left, row], excess[left + 1, row]
+    fall = np.maximum(above - below, 1e-9)
+    width = log_sigma[left + 1, 0] - log_sigma[left, 0]
+    return np.asarray(np.exp(np.clip(log_sigma[left, 0] + above / fall * width, -12, 0)))
+
+
+def _typical_fixed_point(mass: Matrix, rows: int = 8) -> float:
+    """Median over the first rows of the fixed point, by bisection in log sigma."""
+    spectrum = dct(np.atleast_2d(mass)[:rows], norm="ortho")
+    mode = -0.5 * (np.pi * np.arange(mass.shape[-1])) ** 2
+    low, high = np.full(len(spectrum), -10.0), np.zeros(len(spectrum))
+    for _ in range(14):
+        middle = (low + high) / 2
+        damped = spectrum * np.exp(np.exp(2 * middle)[:, None] * mode)
+        above = np.log(np.maximum(np.abs(idct(damped, norm="ortho")).sum(axis=1), 1e-300)) > middle
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return float(np.exp(np.median((low + high) / 2)))
+
+
+def smoothed_residuals(sums: CellSums, bandwidth: float) -> Vector:
+    """share_c times the kernel-regressed residual: what a smooth miscalibration curve puts into each cell."""
+    kernel = reflected_kernel(sums.cells, bandwidth)
+    level = (kernel @ sums.gap) / np.maximum(kernel @ sums.share, 1e-9)
+    return sums.share * np.clip(level, -1, 1)
+
+
+def _reach(sums: CellSums, observed: float) -> tuple[float, float]:
+    """Smallest and largest population value worth testing."""
+    variance = hypothetical_variance(sums, np.zeros((1, sums.cells)))[0].sum() / sums.samples
+    sd = max(float(np.sqrt(variance)), np.sqrt(observed / sums.samples), 1 / sums.samples)
+    return max(0.0, observed - 5 * sd), observed + 4.5 * sd
+
+
+def smce_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
+    """Law of smCE; smCE(c mass) = c smCE(mass), so that t fixes the multiple."""
+    observed = float(smce_of_mass(sums.gap[None, :])[0])
+    values = np.linspace(*_reach(sums, observed), steps)
+    shape = smoothed_residuals(sums, _BANDWIDTH)
+    unit = shape / max(float(smce_of_mass(shape[None, :])[0]), 1e-12)
+    draws = draw_cells(sums, values[:, None] * unit, normals)
+    flat = smce_of_mass(draws.reshape(-1, sums.cells))
+    return SimulatedLaw(values, flat.reshape(steps, -1), observed)
+
+
+def smece_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
+    """Law of SmoothECE; the multiples c are chosen first and t = smECE(c shape) follows."""
+    observed = _typical_fixed_point(sums.gap[None, :])
+    low, high = _reach(sums, observed)
+    shape = smoothed_residuals(sums, max(observed, 0.02))
+    unit = max(_typical_fixed_point(shape[None, :]), 1e-12)
+    mu = np.linspace(low, high, steps)[:, None] / unit * shape
+    values = np.array([_typical_fixed_point(row[None, :]) if row.any() else 0.0 for row in mu])
+    rows = np.stack([smece_of_mass(block) for block in draw_cells(sums, mu, normals)])
+    return SimulatedLaw(values, rows, observed)

@@ -1,0 +1,116 @@
+"""The paper's training surrogates and the terms of its smCE bound, in float64, as reference and for display.
+
+Soft membership of sample i in bin b, centres c_b = (b + 1/2)/B: w_ib = softmax_b(-(p_i - c_b)^2 / (2
+sigma^2)). With S_b = sum_i w_ib and R_b = sum_i w_ib (p_i - a_i), the bin-mean objectives are sums over b
+of |R_b| / N (SoftECE) and of (S_b / N) (phi_delta(R_b / S_b) - phi_delta(0)) (Charbonnier-SoftECE),
+phi_delta(r) = sqrt(r^2 + delta^2).
+
+The continuous forms use the kernel exp(-lambda (p - u)^2), lambda = 1 / (2 sigma^2), normalised over u in
+[0, 1] with the uniform reference density.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smart_core.metrics.arrays import Values, residuals
+
+Vector = NDArray[np.float64]
+
+
+def soft_weights(confidence: Vector, sigma: float, bins: int) -> Vector:
+    """w_ib as an (N, B) matrix whose rows sum to 1."""
+    centres = (np.arange(bins) + 0.5) / bins
+    exponent = -((confidence[:, None] - centres) ** 2) / (2 * sigma**2)
+    weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _bin_sums(confidence: Values, correct: Values, sigma: float, bins: int) -> tuple[Vector, Vector, int]:
+    p, r = residuals(confidence, correct)
+    weights = soft_weights(p, sigma, bins)
+    return weights.sum(axis=0), -(r @ weights), p.size
+
+
+def soft_ece(confidence: Values, correct: Values, sigma: float = 0.05, bins: int = 15) -> float:
+    """SoftECE, bin-mean form: (1/N) sum_b |R_b|."""
+    _, gap, n = _bin_sums(confidence, correct, sigma, bins)
+    return float(np.abs(gap).sum() / n)
+
+
+def charbonnier_soft_ece(
+    confidence: Values, correct: Values, sigma: float = 0.05, delta: float = 1e-3, bins: int = 15
+) -> float:
+    """Charbonnier-SoftECE, bin-mean form: (1/N) sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b]."""
+    mass, gap, n = _bin_sums(confidence, correct, sigma, bins)
+    return float((np.hypot(gap, delta * mass) - delta * mass).sum() / n)
+
+
+def eps_agg(confidence: Values, correct: Values, sigma: float = 0.05, bins: int = 15) -> float:
+    """Bin-aggregation mismatch sum_b (1/N) sum_i w_ib |r_i - mu_b|, mu_b the soft bin mean of r = a - p."""
+    p, r = residuals(confidence, correct)
+    weights = soft_weights(p, sigma, bins)
+    mass = weights.sum(axis=0)
+    mean = np.divide(r @ weights, mass, out=np.zeros(bins), where=mass > 0)
+    return float((weights * np.abs(r[:, None] - mean)).sum() / p.size)
+
+
+def h_continuous(confidence: Values, correct: Values, sigma: float = 0.05, delta: float = 1e-3) -> float:
+    """H = (1/N) sum_i of the kernel mean over u of phi_delta(a_i - u), by Gauss-Legendre quadrature.
+
+    The integral for a hit at p equals that for a miss at 1 - p, so one family of integrals serves both.
+    """
+    p, r = residuals(confidence, correct)
+    distance = np.where(r + p > 0.5, 1 - p, p)  # from the outcome a
+    nodes, weights = _graded_quadrature(sigma, delta)
+    cost = weights * np.sqrt(nodes**2 + delta**2)
+    total, rows = 0.0, max(1, 2_000_000 // nodes.size)
+    for start in range(0, distance.size, rows):
+        exponent = -((distance[start : start + rows, None] - nodes) ** 2) / (2 * sigma**2)
+        kernel = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+        total += float(((kernel @ cost) / (kernel @ weights)).sum())
+    return total / distance.size
+
+
+def _graded_quadrature(sigma: float, delta: float, order: int = 10) -> tuple[Vector, Vector]:
+    """Nodes and weights on [0, 1]: panels no wider than sigma, and shrinking towards the bend of phi_delta at
+    0.
+    """
+    even = np.linspace(0, 1, max(2, math.ceil(1 / sigma) + 1))
+    first = float(even[1])
+    smallest = min(max(delta, 1e-6), first)
+    graded = np.geomspace(smallest, first, 1 + math.ceil(math.log2(first / smallest) + 1e-9))
+    edges = np.unique(np.concatenate([even, graded]))
+    x, w = np.polynomial.legendre.leggauss(order)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (1 + x)).ravel(), (half * w).ravel()
+
+
+def kernel_radius(confidence: Vector, sigma: float) -> Vector:
+    """Kernel mean of |p - u| at each p, in closed form.
+
+    With lambda = 1/(2 sigma^2): [2 - e^{-lambda p^2} - e^{-lambda (1-p)^2}] / (2 lambda), divided by
+    sqrt(pi / lambda) / 2 [erf(sqrt(lambda) p) + erf(sqrt(lambda) (1-p))].
+    """
+    from scipy.special import erf
+
+    root = 1 / (math.sqrt(2) * sigma)
+    left, right = root * confidence, root * (1 - confidence)
+    spread = -np.expm1(-(left**2)) - np.expm1(-(right**2))
+    return np.asarray(spread / (root * math.sqrt(math.pi) * (erf(left) + erf(right))))
+
+
+def b_lambda(sigma: float = 0.05) -> float:
+    """Kernel bias B_lambda = sup over p in [0, 1] of the kernel mean of |p - u|, uniform density."""
+    return float(kernel_radius(np.linspace(0, 0.5, 4097), sigma).max())  # symmetric about 1/2
+
+
+def b_lambda_bound(sigma: float = 0.05, kappa: float = 1.0) -> float:
+    """The paper's closed bound min(1, 2 kappa / (sqrt(pi) sqrt(lambda) erf(sqrt(lambda)))), lambda = 1/(2
+    sigma^2).
+    """
+    root = 1 / (math.sqrt(2) * sigma)
+    return min(1.0, 2 * kappa / (math.sqrt(math.pi) * root * math.erf(root)))

@@ -1,0 +1,77 @@
+"""One computation's line to its caller: progress goes out, cancel comes in, a trace is kept on request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from smart_core.errors import Cancelled
+
+Progress = Callable[[float, str], None]
+"""Called with the fraction done, in [0, 1], and a few words."""
+
+REPORT_EVERY = 0.05
+"""Seconds between two reports: often enough for a smooth bar, rare enough to cost nothing."""
+
+
+class CancelToken(Protocol):
+    """Anything like `threading.Event`: `is_set()` says whether to stop."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass
+class Trace:
+    """What was recorded at each epoch: name of the quantity -> its values in order."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def record(self, **quantities: float) -> None:
+        for name, value in quantities.items():
+            self.values.setdefault(name, []).append(float(value))
+
+    def __getitem__(self, name: str) -> list[float]:
+        return self.values[name]
+
+    def __len__(self) -> int:
+        return max((len(column) for column in self.values.values()), default=0)
+
+
+class Run:
+    """Progress, cancel and trace of one computation; `part` narrows it to a stage."""
+
+    def __init__(
+        self,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        trace: bool = False,
+        *,
+        span: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        self.progress = progress
+        self.cancel = cancel
+        self.trace = Trace() if trace else None
+        self.span = span
+        self._last_report = 0.0
+
+    def tick(self, fraction: float, message: str = "") -> None:
+        """Raise `Cancelled` if asked to stop; else pass the progress on, not more often than useful."""
+        if self.cancel is not None and self.cancel.is_set():
+            raise Cancelled("The computation was cancelled.")
+        if self.progress is None:
+            return
+        now = time.monotonic()
+        if fraction >= 1.0 or now - self._last_report >= REPORT_EVERY:
+            self._last_report = now
+            start, stop = self.span
+            self.progress(start + (stop - start) * min(max(fraction, 0.0), 1.0), message)
+
+    def part(self, start: float, stop: float) -> Run:
+        """The same line, with progress mapped to the stretch from `start` to `stop` of this one."""
+        low, high = self.span
+        width = high - low
+        child = Run(self.progress, self.cancel, span=(low + width * start, low + width * stop))
+        child.trace = self.trace
+        return child

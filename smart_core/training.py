@@ -1,0 +1,126 @@
+"""Adam on one flat parameter vector, with early stopping, best-state restore, progress, cancel and trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smart_core.run import Run
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""Adam's constants, PyTorch's defaults."""
+
+MIN_IMPROVEMENT = 1e-4
+"""By how much the loss must fall below the best so far to count as progress."""
+
+Loss = Callable[[Tensor, Tensor | None], Tensor]
+"""(parameters, sample indices or None for all) -> scalar loss."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train."""
+
+    lr: float
+    epochs: int
+    patience: int | None = None
+    batch_size: int | None = None
+    min_improvement: float = MIN_IMPROVEMENT
+    cosine: bool = False
+    """Whether the learning rate falls to zero along a half cosine."""
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch."""
+        return self.lr * 0.5 * (1.0 + math.cos(math.pi * epoch / self.epochs)) if self.cosine else self.lr
+
+
+class Adam:
+    """Adam's state for one tensor of parameters (Kingma & Ba, 2015)."""
+
+    def __init__(self, parameters: Tensor, lr: float) -> None:
+        self.lr = lr
+        self.first = torch.zeros_like(parameters)
+        self.second = torch.zeros_like(parameters)
+        self.count = 0
+
+    def step(self, parameters: Tensor, gradient: Tensor) -> None:
+        """One update in place."""
+        self.count += 1
+        self.first.lerp_(gradient, 1.0 - BETA1)
+        self.second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
+        scale = self.lr / (1.0 - BETA1**self.count)
+        root = (self.second / (1.0 - BETA2**self.count)).sqrt_().add_(EPSILON)
+        parameters.addcdiv_(self.first, root, value=-scale)
+
+
+def train(
+    parameters: Tensor,
+    loss: Loss,
+    samples: int,
+    schedule: Schedule,
+    generator: torch.Generator,
+    run: Run,
+    observe: Callable[[Tensor], dict[str, float]] | None = None,
+) -> Tensor:
+    """The parameters of the last epoch that made progress.
+
+    An epoch's loss is that of the parameters it began with (full batch) or the mean over its batches. An epoch
+    makes progress when its loss is at least `min_improvement` below the best so far; after `patience` epochs
+    without any, training stops (None runs every epoch). With a trace, each epoch records `objective`,
+    `gradient_norm` and whatever `observe` returns.
+    """
+    theta = parameters.detach().clone()
+    adam = Adam(theta, schedule.lr)
+    best_theta, best_loss = theta.clone(), float("inf")
+    stale = 0
+    for epoch in range(schedule.epochs):
+        before = theta.clone()
+        adam.lr = schedule.rate(epoch)
+        value, norm = _epoch(theta, loss, samples, schedule.batch_size, adam, generator)
+        if run.trace is not None:
+            seen = observe(before) if observe is not None else {}
+            run.trace.record(objective=value, gradient_norm=norm, **seen)
+        run.tick((epoch + 1) / schedule.epochs, f"epoch {epoch + 1}, objective {value:.5f}")
+        if value < best_loss - schedule.min_improvement:
+            best_loss, best_theta, stale = value, before, 0
+        else:
+            stale += 1
+        if schedule.patience is not None and stale >= schedule.patience:
+            break
+    return best_theta
+
+
+def _epoch(
+    theta: Tensor,
+    loss: Loss,
+    samples: int,
+    batch_size: int | None,
+    adam: Adam,
+    generator: torch.Generator,
+) -> tuple[float, float]:
+    """One pass over the samples; returns the mean loss and the norm of the (mean) gradient."""
+    if batch_size is None or batch_size >= samples:
+        value, gradient = _gradient(theta, loss, None)
+        adam.step(theta, gradient)
+        return float(value), float(gradient.norm())
+    total = torch.zeros((), device=theta.device)
+    mean_gradient = torch.zeros_like(theta)
+    order = torch.randperm(samples, generator=generator).to(theta.device)
+    for index in order.split(batch_size):
+        value, gradient = _gradient(theta, loss, index)
+        adam.step(theta, gradient)
+        total += value * len(index)
+        mean_gradient += gradient * (len(index) / samples)
+    return float(total) / samples, float(mean_gradient.norm())
+
+
+def _gradient(theta: Tensor, loss: Loss, index: Tensor | None) -> tuple[Tensor, Tensor]:
+    leaf = theta.detach().requires_grad_()
+    with torch.enable_grad():
+        value = loss(leaf, index)
+        (gradient,) = torch.autograd.grad(value, leaf)
+    return value.detach(), torch.nan_to_num(gradient)

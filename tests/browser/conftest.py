@@ -1,0 +1,146 @@
+"""A dashboard server of its own, a real browser, and what the browser complained of."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from tests.browser.chromium import ADVICE, executable
+from tests.conftest import ROOT
+
+PATIENCE = 60_000
+"""Milliseconds to wait for a page on a busy machine."""
+
+expect.set_options(timeout=PATIENCE)
+
+
+@dataclass
+class Visit:
+    """One open page and what went wrong on it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+    def idle(self) -> None:
+        """Wait until the script has run and every chart is drawn."""
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        self.page.wait_for_load_state("networkidle")
+
+    def clean(self) -> None:
+        """Nothing on the console, no error box, no request to another host."""
+        assert self.problems == []
+        assert self.outside == []
+        expect(self.page.get_by_test_id("stException")).to_have_count(0)
+
+    def picture(self, name: str) -> Path:
+        """The whole page as artifacts/<name>.png; the window grows, because the page scrolls inside it."""
+        target = ROOT / "artifacts" / f"{name}.png"
+        height = self.page.get_by_test_id("stMain").evaluate("main => main.scrollHeight")
+        width = self.page.viewport_size["width"] if self.page.viewport_size else 1280
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.idle()
+        target.parent.mkdir(exist_ok=True)
+        self.page.screenshot(path=target, full_page=True)
+        return target
+
+
+@contextmanager
+def serve() -> Iterator[str]:
+    """A fresh server on a free port; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py"]
+    options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
+    server = subprocess.Popen(
+        [*command, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        _wait_until_up(address, server)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _wait_until_up(address: str, server: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            pytest.fail(f"the dashboard did not start: {server.stderr.read() if server.stderr else ''}")
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail("the dashboard did not answer within a minute")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = executable()
+    if path is None:
+        pytest.fail(ADVICE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, headless=True, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    with serve() as address:
+        yield address
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Callable[..., Visit]]:
+    """Open an address in a window of its own: `visit(url, width=1280, dark=False)`."""
+    contexts = []
+
+    def open_page(url: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Visit:
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        seen = Visit(context.new_page())
+        host = urlsplit(url).netloc
+        seen.page.on("console", lambda message: _note_console(seen, message))
+        seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
+        seen.page.on("request", lambda request: _note_request(seen, host, request.url))
+        seen.page.goto(url, timeout=PATIENCE)
+        seen.idle()
+        return seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def _note_console(seen: Visit, message: ConsoleMessage) -> None:
+    # under a page's address Streamlit looks for its own endpoints there first, then at the root
+    looking = "404" in message.text and "/_stcore/" in message.location["url"]
+    if message.type == "error" and not looking:
+        seen.problems.append(message.text)
+
+
+def _note_request(seen: Visit, host: str, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme in {"http", "https", "ws", "wss"} and parts.netloc != host:
+        seen.outside.append(url)

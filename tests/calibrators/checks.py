@@ -1,0 +1,51 @@
+"""What the tests of several methods ask in the same words."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from smart_core.calibrators import Calibrator
+from smart_core.calibrators.store import calibrator_bytes, load_calibrator
+from tests.calibrators.made_up import Sample
+from tests.conftest import real_data
+
+
+def apply(calibrator: Calibrator, sample: Sample) -> NDArray[np.float32]:
+    return calibrator.predict_proba(sample.logits, features=sample.features)
+
+
+def assert_proper_rows(probabilities: NDArray[np.floating]) -> None:
+    assert np.isfinite(probabilities).all()
+    assert (probabilities >= 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+
+
+def assert_same_bits_after_saving(calibrator: Calibrator, sample: Sample) -> None:
+    loaded = load_calibrator(calibrator_bytes(calibrator), device="cpu")
+    assert np.array_equal(apply(loaded, sample), apply(calibrator, sample))
+
+
+class StopAt:
+    """A cancel token that sets itself when a progress message holds the given word."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.reached = False
+
+    def progress(self, fraction: float, words: str) -> None:
+        self.reached = self.reached or self.word in words
+
+    def is_set(self) -> bool:
+        return self.reached
+
+
+def cifar10_resnet50() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Validation and test (logits, labels) of the network behind the known figures."""
+    folder = real_data("resnet50_cifar10_ce")
+    validation, test = (
+        torch.load(folder / name, map_location="cpu", weights_only=True) for name in ("val.pt", "test.pt")
+    )
+    return validation, test

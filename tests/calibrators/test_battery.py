@@ -1,0 +1,218 @@
+"""One battery that every calibrator of the registry runs through."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from smart_core.calibrators import get, load_calibrator, methods
+from smart_core.errors import CalibrationError, CalibratorFileError, Cancelled
+from tests.calibrators.problems import Problem, over_confident
+
+ALL = [
+    "vanilla", "ts", "ets", "vector", "matrix", "dirichlet", "pts", "cts", "spline", "gc", "procal", "fc",
+    "histogram", "isotonic", "bbq", "beta", "smart",
+]  # fmt: skip
+QUICK = {"smart": {"epochs": 60}, "gc": {"partitions": 3}}
+"""Settings that keep the battery short; what is asserted here does not depend on them."""
+
+
+def fitted(id: str, problem: Problem, **settings: object):
+    return get(id, **{**QUICK.get(id, {}), **settings}).fit(problem.logits, problem.labels, **problem.fit_arguments())
+
+
+def assert_probabilities(rows: np.ndarray, shape: tuple[int, int]) -> None:
+    assert rows.shape == shape
+    assert np.isfinite(rows).all()
+    assert (rows >= 0.0).all()
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return over_confident(600, 6, seed=1)
+
+
+def test_the_registry_holds_every_id_in_order():
+    assert list(methods()) == ALL
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_rows_are_probabilities_and_numpy_equals_torch(id: str, problem: Problem):
+    from_numpy = fitted(id, problem)
+    rows = from_numpy.predict_proba(problem.logits, features=problem.features)
+    assert rows.dtype == np.float32
+    assert_probabilities(rows, problem.logits.shape)
+    tensors = [torch.from_numpy(a) for a in (problem.logits, problem.labels, problem.features)]
+    head = tuple(torch.from_numpy(part) for part in problem.head)
+    from_torch = get(id, **QUICK.get(id, {})).fit(tensors[0], tensors[1], features=tensors[2], head=head)
+    torch_rows = from_torch.predict_proba(tensors[0], features=tensors[2])
+    assert isinstance(torch_rows, torch.Tensor)
+    np.testing.assert_array_equal(rows, torch_rows.numpy())
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_the_same_seed_gives_the_same_bits(id: str, problem: Problem):
+    first, second = (
+        fitted(id, problem, seed=3).predict_proba(problem.logits, features=problem.features) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_stochastic_says_whether_the_seed_matters(id: str, problem: Problem):
+    first, second = (
+        fitted(id, problem, seed=seed).predict_proba(problem.logits, features=problem.features) for seed in (0, 1)
+    )
+    assert np.array_equal(first, second) != methods()[id].stochastic
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_saved_and_loaded_gives_the_same_bits(id: str, problem: Problem, tmp_path):
+    calibrator = fitted(id, problem)
+    path = tmp_path / "calibrator.safetensors"
+    calibrator.save(path)
+    loaded = load_calibrator(path)
+    assert loaded.settings_dict() == calibrator.settings_dict()
+    assert loaded.notices_ == calibrator.notices_
+    assert loaded.parameters == calibrator.parameters
+    before = calibrator.predict_proba(problem.logits, features=problem.features)
+    np.testing.assert_array_equal(before, loaded.predict_proba(problem.logits, features=problem.features))
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
+def test_an_over_confident_model_is_repaired(id: str, problem: Problem):
+    """On the data it was fitted to, each method must shrink the gap between confidence and accuracy."""
+
+    def gap(rows: np.ndarray) -> float:
+        return abs(rows.max(axis=1).mean() - (rows.argmax(axis=1) == problem.labels).mean())
+
+    before = get("vanilla").fit(problem.logits, problem.labels).predict_proba(problem.logits)
+    after = fitted(id, problem).predict_proba(problem.logits, features=problem.features)
+    assert gap(before) > 0.1
+    assert gap(after) < 0.5 * gap(before)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_keeps_top1_means_it(id: str, problem: Problem):
+    calibrator = fitted(id, problem)
+    if not calibrator.keeps_top1:
+        assert id in ("vector", "matrix", "dirichlet", "cts", "spline", "fc")
+        return
+    other = over_confident(4000, 6, seed=9)
+    near_tie = other.logits[:500].copy()
+    order = np.argsort(near_tie, axis=1)
+    rows = np.arange(len(near_tie))
+    near_tie[rows, order[:, -2]] = np.nextafter(near_tie[rows, order[:, -1]], np.float32(-np.inf))
+    for logits, features in ((other.logits, other.features), (near_tie, other.features[:500])):
+        top = calibrator.predict_proba(logits, features=features).argmax(axis=1)
+        np.testing.assert_array_equal(top, logits.argmax(axis=1))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("id", ALL)
+def test_few_classes(id: str, classes: int):
+    small = over_confident(200, classes, seed=2)
+    rows = fitted(id, small).predict_proba(small.logits, features=small.features)
+    assert_probabilities(rows, small.logits.shape)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_fifty_samples(id: str):
+    small = over_confident(50, 10, seed=3)
+    many = over_confident(300, 10, seed=4)
+    rows = fitted(id, small).predict_proba(many.logits, features=many.features)
+    assert_probabilities(rows, many.logits.shape)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_a_class_missing_from_validation(id: str):
+    full = over_confident(500, 5, seed=5)
+    kept = full.labels != 2
+    calibrator = get(id, **QUICK.get(id, {})).fit(
+        full.logits[kept], full.labels[kept], features=full.features[kept], head=full.head
+    )
+    rows = calibrator.predict_proba(full.logits, features=full.features)
+    assert_probabilities(rows, full.logits.shape)
+    assert (rows[:, 2] > 0.0).any()
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("id", ALL)
+def test_all_correct_and_all_wrong(id: str, right: bool):
+    base = over_confident(200, 4, seed=6)
+    top = base.logits.argmax(axis=1)
+    labels = top if right else (top + 1) % 4
+    calibrator = get(id, **QUICK.get(id, {})).fit(base.logits, labels, **base.fit_arguments())
+    rows = calibrator.predict_proba(base.logits, features=base.features)
+    assert_probabilities(rows, base.logits.shape)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_constant_and_huge_logits(id: str):
+    base = over_confident(120, 4, seed=7)
+    constant = np.zeros_like(base.logits)
+    huge = base.logits * np.float32(1e30)
+    for logits in (constant, huge):
+        calibrator = get(id, **QUICK.get(id, {})).fit(logits, base.labels, **base.fit_arguments())
+        rows = calibrator.predict_proba(logits, features=base.features)
+        assert_probabilities(rows, logits.shape)
+
+
+@pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
+def test_cancel_and_progress(id: str, problem: Problem):
+    token = threading.Event()
+    token.set()
+    with pytest.raises(Cancelled):
+        get(id).fit(problem.logits, problem.labels, **problem.fit_arguments(), cancel=token)
+    seen: list[float] = []
+    get(id, **QUICK.get(id, {})).fit(
+        problem.logits,
+        problem.labels,
+        **problem.fit_arguments(),
+        progress=lambda fraction, words: seen.append(fraction),
+    )
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_wrong_use_is_one_sentence(id: str, problem: Problem):
+    arguments = problem.fit_arguments()
+    with pytest.raises(CalibrationError, match="labels"):
+        get(id).fit(problem.logits, problem.labels[:-1], **arguments)
+    with pytest.raises(CalibrationError, match="labels must lie in"):
+        get(id).fit(problem.logits, problem.labels + 6, **arguments)
+    with pytest.raises(CalibrationError, match="not fitted"):
+        get(id).predict_proba(problem.logits)
+    spoiled = problem.logits.copy()
+    spoiled[3, 1] = np.nan
+    with pytest.raises(CalibrationError, match="NaN"):
+        get(id).fit(spoiled, problem.labels, **arguments)
+    with pytest.raises(CalibrationError, match="classes"):
+        fitted(id, problem).predict_proba(problem.logits[:, :4], features=problem.features)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_settings_describe_themselves(id: str):
+    default = get(id)
+    for described in default.settings():
+        assert described.help.endswith(".")
+        assert getattr(default, described.name) == described.default
+        described.check(described.default, default.label)
+    with pytest.raises(CalibrationError, match="no setting"):
+        get(id, wrong=1)
+
+
+def test_a_damaged_file_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "broken.safetensors"
+    for content in (b"", b"\xff" * 40, b"{}"):
+        path.write_bytes(content)
+        with pytest.raises(CalibratorFileError, match="not a calibrator file"):
+            load_calibrator(path)
+    with pytest.raises(CalibratorFileError, match="cannot be read"):
+        load_calibrator(tmp_path / "absent.safetensors")

@@ -1,0 +1,77 @@
+"""Ensemble temperature scaling: the conditions of an optimum, brute force, and simulated truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from smart_core.calibrators.ets import ETS, mixture_weights
+from smart_core.calibrators.ts import TS
+from smart_core.run import Run
+from tests.calibrators.made_up import degenerate, softmax
+from tests.calibrators.problems import over_confident
+
+
+def nll(rows: np.ndarray, labels: np.ndarray) -> float:
+    return float(-np.log(np.maximum(rows[np.arange(len(labels)), labels].astype(np.float64), 1e-300)).mean())
+
+
+@given(
+    members=arrays(np.float64, (30, 3), elements=st.floats(1e-6, 1.0)),
+)
+def test_weights_satisfy_the_conditions_of_the_optimum(members: np.ndarray):
+    """On the simplex: `mean(p_k / (p w)) <= 1` for every k."""
+    w = mixture_weights(members, Run())
+    assert w.sum() == pytest.approx(1.0)
+    assert (w >= 0).all()
+    ratio = (members / (members @ w)[:, None]).mean(axis=0)
+    assert ratio.max() - 1 < 1e-4  # by convexity, the NLL is at most this far above the least
+
+
+def test_weights_by_brute_force():
+    problem = over_confident(500, 5, seed=1)
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random(500) < 0.3, rng.integers(0, 5, 500), problem.labels)
+    found = ETS().fit(problem.logits, labels)
+    temperature = float(TS().fit(problem.logits, labels).temperature_)
+    assert float(found.temperature_) == pytest.approx(temperature)
+    parts = [softmax(problem.logits / temperature), softmax(problem.logits), np.full((500, 5), 0.2)]
+    steps = np.linspace(0, 1, 101)
+    best = min(
+        nll(a * parts[0] + b * parts[1] + (1 - a - b) * parts[2], labels)
+        for a in steps
+        for b in steps
+        if a + b <= 1 + 1e-12
+    )
+    mine = nll(found.predict_proba(problem.logits), labels)
+    assert mine <= best + 1e-7
+    assert mine == pytest.approx(best, abs=1e-3)
+
+
+def test_label_noise_is_found_as_uniform_weight():
+    rng = np.random.default_rng(2)
+    problem = over_confident(20_000, 10, seed=3, temperature=1.0)
+    noisy = np.where(rng.random(20_000) < 0.25, rng.integers(0, 10, 20_000), problem.labels)
+    weights = ETS().fit(problem.logits, noisy).weights_.numpy()
+    assert weights[2] == pytest.approx(0.25, abs=0.04)
+
+
+@pytest.mark.parametrize("name", list(degenerate()))
+def test_never_worse_than_temperature_scaling_and_top1_kept(name: str):
+    sample = degenerate()[name]
+    ets, ts = (method().fit(sample.logits, sample.labels) for method in (ETS, TS))
+    rows = ets.predict_proba(sample.logits)
+    assert nll(rows, sample.labels) <= nll(ts.predict_proba(sample.logits), sample.labels) + 1e-5
+    np.testing.assert_array_equal(rows.argmax(axis=1), sample.logits.argmax(axis=1))
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-5)
+
+
+@given(z=arrays(np.float32, (10, 3), elements=st.floats(-(2.0**-20), 2.0**-20, width=32)))
+def test_top1_is_kept_where_the_mixture_rounds_to_a_tie(z: np.ndarray):
+    ets = ETS()
+    ets.restore({"temperature_": torch.tensor([15.0]), "weights_": torch.tensor([0.3, 0.2, 0.5])}, 3, False, [])
+    np.testing.assert_array_equal(ets.predict_proba(z).argmax(axis=1), z.argmax(axis=1))

@@ -1,0 +1,267 @@
+"""Each thing that can be wrong with arrays is refused with its place and a cure, or understood and noted."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax, softmax
+
+from smart_core.data import from_arrays, load
+from smart_core.errors import LogitFileError
+from tests.data.files import codes, example, npy, npz
+
+Z, Y = example()
+
+
+def whole(logits=Z, labels=Y, **more):
+    """The set as loaded, with its rows put together again."""
+    options = {k: more.pop(k) for k in ("treat_as", "one_based", "transpose") if k in more}
+    return load(npz(logits=logits, labels=labels, **more), name="a.npz", **options)
+
+
+def all_rows(data, name="logits"):
+    return np.concatenate([getattr(data.validation, name), getattr(data.test, name)])
+
+
+def spoiled(value, place=(7, 2), dtype=np.float64):
+    z = Z.astype(dtype)
+    z[place] = value
+    return z
+
+
+X = np.random.default_rng(1).normal(size=(60, 5)).astype(np.float32)
+ONE_HOT = np.eye(4)[Y]
+HEAD = {"features": X, "head_weight": np.ones((4, 5))}
+ANIMALS = np.array(["ant", "bee", "cat", "dog"])
+ALMOST = {"logits": np.full((200, 4), 0.25), "labels": np.arange(200) % 4}
+ALMOST["logits"][150] = 0.4
+
+
+def at(row, value, otherwise=Y):
+    return np.where(np.arange(60) == row, value, otherwise)
+
+
+REFUSED = {
+    "nan": ({"logits": spoiled(np.nan)}, r"NaN or infinity in 1 place, the first at row 7, column 2"),
+    "infinity": ({"logits": spoiled(np.inf)}, r"NaN or infinity in 1 place, the first at row 7, column 2"),
+    "minus infinity": ({"logits": spoiled(-np.inf)}, r"row 7, column 2.*-1e4"),
+    "beyond float32": ({"logits": spoiled(1e300)}, r"beyond the range of float32.*row 7, column 2"),
+    "label too large": ({"labels": at(9, 7)}, r"holds 7 at row 9 .*outside 0 to 3"),
+    "negative label": ({"labels": at(9, -1)}, r"holds -1 at row 9"),
+    "huge label": ({"labels": at(9, 2**64 - 1, Y.astype(np.uint64))}, r"row 9"),
+    "fractional label": ({"labels": at(5, Y + 0.5)}, r"no whole number, at row 5"),
+    "nan label": ({"labels": at(5, np.nan)}, r"holds nan, no whole number, at row 5"),
+    "soft labels": ({"labels": softmax(Z, axis=1)}, r"neither a vector of labels nor one-hot"),
+    "lengths": ({"labels": Y[:-1]}, r"has 60 rows but array 'labels' has 59 entries"),
+    "one class": ({"logits": Z[:, :1], "labels": np.zeros(60, int)}, r"one class only"),
+    "predicted classes": ({"logits": Z.argmax(1), "labels": Y}, r"single column, .* run from 0 to 3"),
+    "no rows": ({"logits": Z[:0], "labels": Y[:0]}, r"is empty"),
+    "no columns": ({"logits": Z[:, :0]}, r"is empty"),
+    "one row": ({"logits": Z[:1], "labels": Y[:1]}, r"single row"),
+    "images": ({"logits": np.zeros((60, 4, 5, 5))}, r"60 x 4 x 5 x 5 is no matrix"),
+    "object array": ({"logits": Z.astype(object)}, r"holds Python objects"),
+    "complex": ({"logits": Z.astype(complex)}, r"holds complex numbers"),
+    "text logits": ({"logits": Z.astype(str)}, r"holds text"),
+    "text labels": ({"labels": ANIMALS[Y]}, r"text such as 'ant'"),
+    "feature rows": ({"features": X[:-1]}, r"has 59 rows but there are 60 labels"),
+    "feature nan": ({"features": np.where(np.arange(5) == 3, np.nan, X)}, r"row 0, column 3"),
+    "head shape": ({"features": X, "head_weight": np.ones((4, 6))}, r"4 x 6 where 4 classes and 5 features"),
+    "head bias": ({**HEAD, "head_bias": np.ones(3)}, r"3 entries for 4 classes"),
+    "cw negative": ({"cw_l2": at(3, -1.0, 1.0)}, r"1 negative distance, the first at row 3"),
+    "cw rows": ({"cw_l2": np.ones(3)}, r"3 rows"),
+    "group rows": ({"group": np.array(["a", "b"])}, r"2 rows"),
+    "split names": ({"split": np.repeat(["left", "right"], 30)}, r"names no val rows"),
+    "nearly probabilities": (ALMOST, r"looks like probabilities, but not in 1 row, .* row 150"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_in_one_sentence(case):
+    arrays, words = REFUSED[case]
+    with pytest.raises(LogitFileError, match=words) as caught:
+        whole(**arrays)
+    sentence = str(caught.value)
+    assert sentence.startswith("a.npz: ")
+    assert re.search(r"; .+\.$", sentence), "no cure"
+    assert "\n" not in sentence
+
+
+UNDERSTOOD = {
+    "one-based": ({"labels": Y + 1}, "one_based_labels"),
+    "one-based floats": ({"labels": Y + 1.0}, "one_based_labels"),
+    "float labels": ({"labels": Y.astype(np.float32)}, "float_labels"),
+    "column of labels": ({"labels": Y[:, None]}, "column_labels"),
+    "row of labels": ({"labels": Y[None, :]}, "column_labels"),
+    "one-hot": ({"labels": ONE_HOT}, "one_hot_labels"),
+    "one-hot on its side": ({"labels": ONE_HOT.T}, "one_hot_labels"),
+    "boolean one-hot": ({"labels": ONE_HOT.astype(bool)}, "one_hot_labels"),
+    "transposed": ({"logits": Z.T}, "transposed"),
+    "transposed, one-hot": ({"logits": Z.T, "labels": ONE_HOT}, "transposed"),
+    "extra axis": ({"logits": Z[:, :, None, None]}, "split"),
+    "digits as text": ({"labels": Y.astype(str)}, "split"),
+    "digits as bytes": ({"labels": Y.astype("S")}, "split"),
+    "int8 labels": ({"labels": Y.astype(np.int8)}, "split"),
+    "names": ({"labels": ANIMALS[Y], "class_names": ANIMALS}, "split"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNDERSTOOD)
+def test_understood_and_noted(case):
+    arrays, code = UNDERSTOOD[case]
+    data, plain = whole(**arrays), whole()
+    assert code in codes(data)
+    np.testing.assert_array_equal(data.test.labels, plain.test.labels)
+    np.testing.assert_array_equal(data.test.logits, plain.test.logits)
+
+
+NOTED = {
+    "huge": ({"logits": Z * 1e30}, "huge_logits"),
+    "constant": ({"logits": np.full_like(Z, 3.0)}, "constant_logits"),
+    "top two equal": ({"logits": np.repeat(Z[:, :2], 2, axis=1)}, "constant_logits"),
+    "some constant rows": ({"logits": np.where(np.arange(60)[:, None] < 20, 0.5, Z)}, "tied_rows"),
+    "float16": ({"logits": Z.astype(np.float16)}, "coarse_dtype"),
+    "int8": ({"logits": np.round(Z * 8).astype(np.int8)}, "coarse_dtype"),
+    "unit interval": ({"logits": 1 / (1 + np.exp(-Z))}, "maybe_probabilities"),
+    "duplicates": ({"logits": np.repeat(Z, 2, 0), "labels": np.repeat(Y, 2)}, "duplicate_rows"),
+    "names wrong": ({"class_names": np.array(["a", "b"])}, "class_names"),
+    "head off": ({**HEAD, "head_bias": np.ones(4)}, "head_mismatch"),
+    "head without features": ({"head_weight": np.ones((4, 5))}, "head_without_features"),
+    "infinite distance": ({"cw_l2": at(3, np.inf, 1.0)}, "infinite_distances"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOTED)
+def test_noted(case):
+    arrays, code = NOTED[case]
+    assert code in codes(whole(**arrays))
+    assert code not in codes(whole())
+
+
+def test_clean_set_says_only_that_it_was_split():
+    assert codes(whole()) == {"split"}
+
+
+@settings(deadline=None)
+@given(st.integers(2, 6), st.integers(0, 50), st.sampled_from([np.float32, np.float64]))
+def test_probabilities_become_log_probabilities(classes, seed, dtype):
+    z, y = example(30, classes, seed)
+    p = softmax(z.astype(np.float64), axis=1).astype(dtype)
+    data = load(npz(val_probs=p, val_labels=y, test_probs=p[::-1], test_labels=y[::-1]), name="a.npz")
+    assert "probabilities" in codes(data)
+    np.testing.assert_allclose(data.validation.logits, log_softmax(z, axis=1), atol=1e-4)
+
+
+def test_zero_probabilities_are_floored_and_counted():
+    p = np.where(ONE_HOT > 0, 1.0, 0.0)
+    p[0] = [0.5, 0.5, 0.0, 0.0]
+    data = load([("p.npy", npy(p)), ("labels.npy", npy(Y))])
+    seen = all_rows(data)
+    assert np.isfinite(seen).all()
+    assert seen.min() == np.float32(np.log(np.finfo(np.float32).tiny))
+    text = next(n.text for n in data.notices if n.code == "probabilities")
+    assert f"{np.count_nonzero(p == 0)} zeros" in text
+
+
+def test_rounded_probabilities_are_said_to_be_rounded():
+    data = whole(logits=np.round(softmax(Z, axis=1), 2))
+    assert "within" in next(n.text for n in data.notices if n.code == "probabilities")
+
+
+def test_cures_by_hand():
+    p = softmax(Z, axis=1)
+    np.testing.assert_allclose(np.sort(all_rows(whole(p, treat_as="logits")), 0), np.sort(p, 0))
+    assert "probabilities" in codes(whole(1 / (1 + np.exp(-Z)), treat_as="probabilities"))
+    with pytest.raises(LogitFileError, match="negative"):
+        whole(treat_as="probabilities")
+    with pytest.raises(LogitFileError, match="outside 0 to 3"):
+        whole(labels=Y + 1, one_based=False)
+    ambiguous = whole(Z[Y > 0], Y[Y > 0])
+    assert all_rows(ambiguous, "labels").min() == 1
+    assert all_rows(whole(Z[Y > 0], Y[Y > 0], one_based=True), "labels").min() == 0
+    square, labels = example(4, 4)
+    assert not np.array_equal(all_rows(whole(square, labels, transpose=True)), all_rows(whole(square, labels)))
+    with pytest.raises(LogitFileError, match="rows"):
+        whole(Z.T, transpose=False)
+
+
+BINARY = (Y % 2).astype(int)
+
+
+@pytest.mark.parametrize("shape", [(60,), (60, 1)])
+def test_one_column_of_probabilities(shape):
+    p = 1 / (1 + np.exp(-Z[:, 0].astype(np.float64)))
+    data = whole(p.reshape(shape), BINARY)
+    assert "binary_column" in codes(data)
+    seen = softmax(all_rows(data), axis=1)
+    np.testing.assert_allclose(np.sort(seen[:, 1]), np.sort(p), atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [BINARY, 2 * BINARY - 1, BINARY + 1, BINARY.astype(bool)])
+def test_one_column_of_logits(labels):
+    data = whole(Z[:, 0], labels)
+    assert data.classes == 2
+    seen = all_rows(data)
+    assert not seen[:, 0].any()
+    np.testing.assert_array_equal(np.sort(seen[:, 1]), np.sort(Z[:, 0]))
+    assert np.bincount(all_rows(data, "labels")).tolist() == np.bincount(BINARY).tolist()
+
+
+def test_extremes_of_a_single_probability():
+    p = np.where(BINARY, 1.0, 0.0)
+    assert np.isfinite(all_rows(whole(p, BINARY))).all()
+
+
+def test_sides_must_have_the_same_classes():
+    with pytest.raises(LogitFileError, match="has 4 classes"):
+        load(npz(val_logits=Z, val_labels=Y, test_logits=Z[:, :3], test_labels=np.minimum(Y, 2)), name="a.npz")
+
+
+def test_unseen_class_is_named():
+    seen = Y != 2
+    data = load(npz(val_logits=Z[seen], val_labels=Y[seen], test_logits=Z, test_labels=Y), name="a.npz")
+    assert next(n.text for n in data.notices if n.code == "unseen_classes").endswith(": 2.")
+
+
+def test_duplicates_are_counted():
+    data = load(npz(val_logits=Z[:20], val_labels=Y[:20], test_logits=Z[15:], test_labels=Y[15:]), name="a.npz")
+    assert "5 test rows of 45" in next(n.text for n in data.notices if n.code == "duplicate_rows")
+
+
+def test_extras_follow_their_rows():
+    group, cw = np.array(["snow", "fog"])[Y % 2], np.where(Y == 0, np.nan, np.arange(60.0))
+    w, b = np.random.default_rng(2).normal(size=(4, 5)), np.arange(4.0)
+    data = whole(X @ w.T + b, features=X, head_weight=w.T, head_bias=b, group=group, cw_l2=cw)
+    assert {"head_transposed", "split"} == codes(data)
+    for part in (data.validation, data.test):
+        np.testing.assert_array_equal(part.group, np.array(["snow", "fog"])[part.labels % 2])
+        np.testing.assert_array_equal(np.isnan(part.cw_l2), part.labels == 0)
+        np.testing.assert_allclose(part.features @ data.head.weight.T + data.head.bias, part.logits, atol=1e-4)
+
+
+def test_split_array_divides():
+    split = np.where(np.arange(60) < 20, "validation", np.where(np.arange(60) < 50, "TEST", "train"))
+    data = whole(split=split)
+    np.testing.assert_array_equal(data.validation.logits, Z[:20])
+    np.testing.assert_array_equal(data.test.logits, Z[20:50])
+    assert "rows_left_out" in codes(data)
+
+
+def test_split_seed_and_fraction():
+    load_with = lambda **k: load(npz(logits=Z, labels=Y), name="a.npz", **k)  # noqa: E731
+    assert load_with().content_hash == load_with().content_hash
+    assert load_with(split_seed=1).content_hash != load_with().content_hash
+    assert len(load_with(val_fraction=0.2).validation) == 12
+    for bad in ({"val_fraction": 0}, {"val_fraction": 1.5}, {"split_seed": -1}, {"treat_as": "odds"}):
+        with pytest.raises(LogitFileError):
+            load_with(**bad)
+
+
+def test_arrays_in_memory_are_copied():
+    z = Z.copy()
+    data = from_arrays(val_logits=z, val_labels=Y, test_logits=z, test_labels=Y)
+    z[:] = 0
+    np.testing.assert_array_equal(data.test.logits, Z)

@@ -1,0 +1,103 @@
+"""The set itself, and its round trip through the project's own bundles."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from smart_core.data import from_arrays, load, save_bundle
+from tests.conftest import ROOT
+from tests.data.files import example
+
+
+def full():
+    z, y = example()
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    sides = {}
+    for side, rows in (("val", slice(0, 20)), ("test", slice(20, 60))):
+        sides[f"{side}_logits"], sides[f"{side}_labels"], sides[f"{side}_features"] = (
+            z[rows],
+            y[rows],
+            x[rows],
+        )
+        sides[f"{side}_cw_l2"] = np.where(y[rows] == 1, np.nan, 0.5)
+        sides[f"{side}_group"] = np.array(["fog", "é", "snow", "fog"])[y[rows]]
+    names = np.array(["a", "b", "ç", "d"])
+    return from_arrays("full", **sides, head_weight=np.ones((4, 3)), head_bias=np.zeros(4), class_names=names)
+
+
+def test_groups_in_order_of_first_appearance():
+    part = full().test
+    groups = part.groups()
+    assert list(groups) == list(dict.fromkeys(part.group.tolist()))
+    assert sum(len(g) for g in groups.values()) == len(part)
+    np.testing.assert_array_equal(groups["snow"].labels, part.labels[part.labels == 2])
+    assert from_arrays(logits=example()[0], labels=example()[1]).test.groups() == {}
+
+
+def test_subset_takes_every_array():
+    part = full().test
+    rows = np.array([5, 2, 9])
+    small = part.subset(rows)
+    for name, array in part.arrays():
+        np.testing.assert_array_equal(getattr(small, name), array[rows])
+        assert not getattr(small, name).flags.writeable
+
+
+def test_hash_is_of_content():
+    data = full()
+    assert replace(data, name="other", notices=()).content_hash == data.content_hash
+    assert data.with_parts(test=data.validation).content_hash != data.content_hash
+    swapped = data.with_parts(validation=data.test, test=data.validation)
+    assert swapped.content_hash != data.content_hash
+    for change in ({"class_names": ("a", "b", "c", "e")}, {"head": None}):
+        assert replace(data, **change).content_hash != data.content_hash
+
+
+@pytest.mark.parametrize("extension", ["npz", "safetensors"])
+def test_round_trip(tmp_path, extension):
+    data = full()
+    path = save_bundle(data, tmp_path / f"b.{extension}")
+    again = load(path)
+    assert again.content_hash == data.content_hash
+    assert again.class_names == data.class_names
+    np.testing.assert_array_equal(again.test.group, data.test.group)
+    assert os.listdir(tmp_path) == [f"b.{extension}"]
+
+
+def test_bundles_are_plain_files_of_their_format(tmp_path):
+    data = full()
+    with np.load(save_bundle(data, tmp_path / "b.npz"), allow_pickle=False) as archive:
+        np.testing.assert_array_equal(archive["val_logits"], data.validation.logits)
+        assert archive["class_names"].tolist() == list(data.class_names)
+    tensors = safetensors.numpy.load_file(save_bundle(data, tmp_path / "b.safetensors"))
+    np.testing.assert_array_equal(tensors["test_features"], data.test.features)
+
+
+def test_import_is_cheap():
+    heavy = ("torch", "pandas", "pyarrow", "sklearn", "plotly", "scipy", "safetensors", "streamlit")
+    script = f"import sys, smart_core.data; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    path = save_bundle(full(), tmp_path / "b.npz")
+    before = path.read_bytes()
+
+    def fail(*_args, **_more):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_bundle(full(), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["b.npz"]
+    with pytest.raises(ValueError, match="npz or"):
+        save_bundle(full(), tmp_path / "b.csv")

@@ -1,0 +1,162 @@
+"""Names, shapes and hints from the caller decide what an array is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from smart_core.data import describe, load
+from smart_core.data.roles import role_of, split_of
+from smart_core.errors import LogitFileError
+from tests.data.files import codes, example, npy, npz, pickled
+
+Z, Y = example()
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "role"),
+    [
+        ("val_logits", "val", "logits"),
+        ("logits_test", "test", "logits"),
+        ("VALID.Predictions", "val", "logits"),
+        ("calibLabels", "val", "labels"),
+        ("ground_truth", None, "labels"),
+        ("eval-probs", "test", "logits"),
+        ("y_true", None, "labels"),
+        ("y_val", "val", "labels"),
+        ("ytest", "test", "labels"),
+        ("Y", None, "labels"),
+        ("outputs", None, "logits"),
+        ("resnet50_c100_scores", None, "logits"),
+        ("test_features", "test", "features"),
+        ("head_weight", None, "head_weight"),
+        ("val_cw_l2", "val", "cw_l2"),
+        ("class_names", None, "class_names"),
+        ("class_weights", None, None),
+        ("evaluate_value", None, None),
+        ("val_test_logits", None, "logits"),
+        ("", None, None),
+    ],
+)
+def test_names(name, split, role):
+    assert (split_of(name), role_of(name)) == (split, role)
+
+
+@pytest.mark.parametrize("z", ["logits", "predictions", "probs", "scores", "outputs", "Logits", "foo"])
+@pytest.mark.parametrize("y", ["labels", "targets", "ground_truth", "y", "y_true", "LABELS", "bar"])
+def test_usual_names_and_unknown_ones(z, y):
+    data = load(npz(**{z: Z, y: Y}), name="a.npz")
+    assert data.classes == 4
+    assert ("guessed_roles" in codes(data)) == (z == "foo" or y == "bar")
+
+
+def test_several_score_arrays_prefer_logits():
+    junk = np.full_like(Z, 0.25)
+    data = load(npz(probs=junk, logits=Z, labels=Y, predictions=Z.argmax(1)), name="a.npz")
+    assert data.test.logits.std() > 0.1
+    assert "ignored_arrays" in codes(data)
+
+
+def test_swapped_pair_is_understood():
+    data = load([("logits.npy", npy(Y)), ("labels.npy", npy(Z))])
+    assert data.classes == 4
+    assert "swapped" in codes(data)
+
+
+def test_four_files_by_name():
+    files = [
+        ("test_labels.npy", Y[24:]),
+        ("val_logits.npy", Z[:24]),
+        ("labels_val.npy", Y[:24]),
+        ("logits_test.npy", Z[24:]),
+    ]
+    data = load([(name, npy(array)) for name, array in files])
+    np.testing.assert_array_equal(data.validation.logits, Z[:24])
+    np.testing.assert_array_equal(data.test.labels, Y[24:])
+
+
+def test_one_side_alone_is_split():
+    data = load(npz(test_logits=Z, test_labels=Y), name="a.npz", val_fraction=0.25)
+    assert (len(data.validation), len(data.test)) == (15, 45)
+
+
+def test_training_arrays_are_left_out():
+    arrays = {
+        "train_logits": Z * 9,
+        "train_labels": Y,
+        "val_logits": Z,
+        "val_labels": Y,
+        "test_logits": Z,
+        "test_labels": Y,
+    }
+    data = load(npz(**arrays), name="a.npz")
+    np.testing.assert_array_equal(data.validation.logits, Z)
+    assert "ignored_arrays" in codes(data)
+
+
+def test_sides_given_as_files_win_over_names():
+    one, two = npz(test_logits=Z[:30], test_labels=Y[:30]), npz(logits=Z[30:], labels=Y[30:])
+    data = load(val=[("a.npz", one)], test=[("b.npz", two)])
+    np.testing.assert_array_equal(data.validation.logits, Z[:30])
+    both = npz(val_logits=Z[:30], val_labels=Y[:30], test_logits=Z[30:], test_labels=Y[30:])
+    data = load(val=[("a.npz", both)], test=[("a.npz", both)])
+    np.testing.assert_array_equal(data.validation.logits, Z[:30])
+    np.testing.assert_array_equal(data.test.logits, Z[30:])
+
+
+@pytest.mark.parametrize("side", ["val", "test"])
+def test_one_side_argument_needs_the_other(side):
+    with pytest.raises(LogitFileError, match="as well"):
+        load(**{side: [("a.npz", npz(logits=Z, labels=Y))]})
+
+
+def test_roles_by_hand():
+    content = npz(a=Z[:24], b=Z[24:], c=Y[:24], d=Y[24:], e=Z)
+    roles = {"a": "test_logits", "b": "val_logits", "c": "test_labels", "d": "val_labels", "e": "ignore"}
+    data = load(content, name="a.npz", roles=roles)
+    np.testing.assert_array_equal(data.test.logits, Z[:24])
+    with pytest.raises(LogitFileError, match="no array 'q'"):
+        load(content, name="a.npz", roles={"q": "logits"})
+    with pytest.raises(LogitFileError, match="is no role"):
+        load(content, name="a.npz", roles={"a": "lodgings"})
+
+
+def test_describe_lists_everything():
+    listed = describe(npz(val_logits=Z, val_labels=Y, test_logits=Z, test_labels=Y, junk=Z[:3]), name="a.npz")
+    assert [(i.key, i.role) for i in listed] == [
+        ("val_logits", "val_logits"), ("val_labels", "val_labels"), ("test_logits", "test_logits"),
+        ("test_labels", "test_labels"), ("junk", "ignored"),
+    ]  # fmt: skip
+    assert listed[0].shape == (60, 4)
+    assert listed[0].dtype == "float32"
+    unknown = describe(npz(a=Z, b=Z, c=Y), name="a.npz")
+    assert {i.role for i in unknown} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"logits": Z}, "no labels were found"),
+        ({"labels": Y}, "no logits were found"),
+        ({"a": Z, "b": Z, "c": Y}, "several arrays could be the logits: 'a', 'b'"),
+        ({"val_logits": Z, "val_labels": Y, "test_logits": Z}, "no labels were found"),
+    ],
+)
+def test_missing_or_ambiguous(arrays, words):
+    with pytest.raises(LogitFileError, match=words):
+        load(npz(**arrays), name="a.npz")
+
+
+def test_model_weights_are_not_logits():
+    with pytest.raises(LogitFileError):
+        load(pickled({"conv1.weight": np.ones((8, 3, 3, 3)), "fc.weight": np.ones((10, 8))}), name="a.pkl")
+
+
+def test_the_same_head_in_both_files():
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    w = np.ones((4, 3), np.float32)
+    content = npz(logits=Z, labels=Y, features=x, head_weight=w, head_bias=np.zeros(4))
+    assert load(val=[("a.npz", content)], test=[("b.npz", content)]).head is not None
+    other = npz(logits=Z, labels=Y, features=x, head_weight=w + 1, head_bias=np.zeros(4))
+    with pytest.raises(LogitFileError, match="head_weight"):
+        load(val=[("a.npz", content)], test=[("b.npz", other)])

@@ -1,0 +1,125 @@
+"""The palette against the interface's list of methods, contrast formulas, and a model of colour blindness."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from smart_core.figures.theme import DARK, LIGHT, PALETTE, Ink, ink, style, template, translucent
+
+IDS = [
+    *("vanilla", "ts", "ets", "vector", "matrix", "dirichlet", "pts", "cts", "spline", "gc", "procal", "fc"),
+    *("histogram", "isotonic", "bbq", "beta", "smart"),
+]
+
+# Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB
+EYES = {
+    "normal": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.3039],
+    ],
+}
+
+
+def linear_rgb(color: str) -> np.ndarray:
+    value = np.array([int(color[start : start + 2], 16) for start in (1, 3, 5)]) / 255
+    return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio."""
+    low, high = sorted(float(linear_rgb(color) @ [0.2126, 0.7152, 0.0722]) for color in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    ratio = np.clip(xyz / [0.9505, 1, 1.089], 0, None)
+    f = np.where(ratio > 216 / 24389, np.cbrt(ratio), (24389 / 27 * ratio + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def difference(one: str, other: str, eye: str) -> float:
+    """CIE76 colour difference as that eye sees it; 2.3 is just noticeable."""
+    seen = [lab(np.clip(np.asarray(EYES[eye]) @ linear_rgb(color), 0, 1)) for color in (one, other)]
+    return float(np.linalg.norm(seen[0] - seen[1]))
+
+
+def test_every_method_has_its_own_style() -> None:
+    assert list(PALETTE) == IDS
+    for what in ("label", "color", "symbol"):
+        assert len({getattr(entry, what) for entry in PALETTE.values()}) == len(IDS)
+    assert len({(entry.color, entry.dash) for entry in PALETTE.values()}) == len(IDS)
+
+
+def test_labels_are_the_methods_own() -> None:
+    from smart_core.calibrators import registry
+
+    assert {id: method.label for id, method in registry.methods().items()} == {
+        id: PALETTE[id].label for id in registry.methods()
+    }
+
+
+@pytest.mark.parametrize("background", [LIGHT.background, DARK.background])
+def test_colors_stand_out(background: str) -> None:
+    assert all(contrast(entry.color, background) >= 3 for entry in PALETTE.values())
+
+
+@pytest.mark.parametrize("shade", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_is_readable(shade: Ink) -> None:
+    assert contrast(shade.text, shade.background) >= 7
+    assert contrast(shade.quiet, shade.background) >= 4.5
+
+
+@pytest.mark.parametrize("eye", EYES)
+def test_methods_with_one_dash_are_told_apart_by_any_eye(eye: str) -> None:
+    for one, other in combinations(PALETTE.values(), 2):
+        if one.dash == other.dash:
+            assert difference(one.color, other.color, eye) > 15, (one.label, other.label)
+
+
+def test_smart_is_the_most_prominent() -> None:
+    smart = PALETTE["smart"]
+    assert smart.dash == "solid"
+    assert all(smart.width > entry.width for id, entry in PALETTE.items() if id != "smart")
+
+
+def test_every_style_is_one_that_plotly_draws() -> None:
+    for id in IDS:
+        entry = style(id)
+        go.Scatter(line=entry.line(), marker={"symbol": entry.symbol, "color": translucent(entry.color, 0.5)})
+
+
+def test_unknown_methods_keep_their_name() -> None:
+    assert style("mine").label == "mine"
+
+
+def test_translucent() -> None:
+    assert translucent("#0B72C4", 0.25) == "rgba(11, 114, 196, 0.25)"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_templates_match_the_dashboard(dark: bool) -> None:
+    import tomllib
+
+    from tests.conftest import ROOT
+
+    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+    page = config["theme"]["dark" if dark else "light"]
+    assert template(dark).layout.paper_bgcolor == page["backgroundColor"] == ink(dark).background
+    assert template(dark).layout.font.color == page["textColor"]

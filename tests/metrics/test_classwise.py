@@ -1,0 +1,113 @@
+"""Classwise ECE: every column is a binary problem, and streaming changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics.functional.classification import binary_calibration_error
+
+from smart_core.metrics.classwise import ClasswiseHistogram, classwise_ece
+from tests.metrics.samples import probabilities
+
+
+@pytest.mark.parametrize("bins", [1, 2, 15])
+@pytest.mark.parametrize(("n", "classes"), [(1, 3), (500, 2), (700, 12), (300, 400)])
+def test_columns_agree_with_torchmetrics(n: int, classes: int, bins: int) -> None:
+    probs, labels = probabilities(n, classes)
+    theirs = [
+        float(
+            binary_calibration_error(
+                torch.from_numpy(probs[:, k].copy()),
+                torch.from_numpy(labels == k).int(),
+                n_bins=bins,
+                norm="l1",
+            )
+        )
+        for k in range(classes)
+    ]
+    ours = ClasswiseHistogram(classes, bins).update(probs, labels)
+    np.testing.assert_allclose(ours.per_class(), theirs, atol=1e-6)
+    assert classwise_ece(probs, labels, bins) == pytest.approx(float(np.mean(theirs)), abs=1e-6)
+
+
+def test_a_class_without_labels_still_counts_in_the_mean() -> None:
+    # columns: |0.5 - 1| , |0.25 - 0| , |0.25 - 0|
+    assert classwise_ece([[0.5, 0.25, 0.25]], [0]) == pytest.approx(1 / 3)
+
+
+def test_cells_hold_the_sums_of_their_samples() -> None:
+    probs, labels = probabilities(400, 6, seed=2)
+    histogram = ClasswiseHistogram(6, 10).update(probs, labels)
+    for k in range(6):
+        for b in range(10):
+            inside = (probs[:, k] > b / 10) & (probs[:, k] <= (b + 1) / 10)
+            assert histogram.count[k, b] == inside.sum()
+            assert histogram.sum_p[k, b] == pytest.approx(probs[inside, k].sum(), abs=1e-12)
+            assert histogram.sum_p2[k, b] == pytest.approx((probs[inside, k] ** 2).sum(), abs=1e-12)
+            assert histogram.sum_y[k, b] == (labels[inside] == k).sum()
+
+
+def test_edges_follow_the_bin_convention_in_single_precision() -> None:
+    probs = np.array([[1 / 5, 4 / 5], [2 / 5, 3 / 5], [0, 1]], dtype=np.float32)
+    histogram = ClasswiseHistogram(2, 5).update(probs, [0, 1, 1])
+    assert histogram.count.tolist() == [[2, 1, 0, 0, 0], [0, 0, 1, 1, 1]]
+    assert histogram.sum_y.tolist() == [[1, 0, 0, 0, 0], [0, 0, 1, 0, 1]]
+
+
+def test_no_entry_above_the_first_bin() -> None:
+    probs = np.full((10, 100), 0.01)
+    histogram = ClasswiseHistogram(100).update(probs, np.zeros(10, dtype=int))
+    expected = np.full(100, 0.01)
+    expected[0] = 0.99
+    np.testing.assert_allclose(histogram.per_class(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_streaming_merging_and_torch_equal_all_at_once(dtype: torch.dtype) -> None:
+    probs, labels = probabilities(1000, 20, seed=5)
+    matrix = torch.from_numpy(probs).to(dtype)
+    whole = ClasswiseHistogram(20).update(matrix.double().numpy() if dtype == torch.float64 else matrix, labels)
+    first, second = ClasswiseHistogram(20), ClasswiseHistogram(20)
+    for start in range(0, 600, 130):
+        first.update(matrix[start : min(start + 130, 600)], torch.from_numpy(labels[start : min(start + 130, 600)]))
+    second.update(matrix[600:], labels[600:].tolist())
+    merged = first.merge(second)
+    assert merged.samples == whole.samples == 1000
+    for name in ("count", "sum_p", "sum_p2", "sum_y"):
+        np.testing.assert_allclose(getattr(merged, name), getattr(whole, name), rtol=1e-12, atol=1e-10)
+
+
+def test_internal_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    probs, labels = probabilities(300, 9)
+    expected = classwise_ece(probs, labels)
+    monkeypatch.setattr("smart_core.metrics.classwise.CHUNK_ELEMENTS", 100)
+    assert classwise_ece(probs, labels) == pytest.approx(expected, rel=1e-12)
+
+
+def test_read_only_and_strided_arrays_are_accepted() -> None:
+    probs, labels = probabilities(50, 4)
+    expected = classwise_ece(probs, labels)
+    probs.setflags(write=False)
+    assert classwise_ece(probs, labels) == expected
+    assert classwise_ece(probs[::-1], labels[::-1]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "message"),
+    [
+        (np.zeros((2, 3)), [0, 3], "labels must lie in 0..2"),
+        (np.zeros((2, 3)), [0, -1], "labels must lie in 0..2"),
+        (np.zeros((2, 3)), [0], "2 rows of probabilities but 1 labels"),
+        (np.zeros(3), [0], "expected an"),
+        (np.zeros((0, 3)), np.zeros(0, dtype=int), "no samples"),
+    ],
+)
+def test_bad_arguments_are_named(probs: np.ndarray, labels: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        classwise_ece(probs, labels)
+
+
+def test_histograms_of_other_shapes_do_not_merge() -> None:
+    with pytest.raises(ValueError, match="cannot be merged"):
+        ClasswiseHistogram(3).merge(ClasswiseHistogram(4))

@@ -1,0 +1,131 @@
+"""Exact smCE: HiGHS solves the same linear programme."""
+
+from __future__ import annotations
+
+import doctest
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import diags, vstack
+
+from smart_core.metrics import smooth_calibration
+from smart_core.metrics.smooth_calibration import smce, smce_batch, smce_from_residuals, smce_witness
+from tests.metrics.samples import Pair, forecasts, small_sets
+
+
+def chain_programme(points: NDArray[np.float64], mass: NDArray[np.float64]) -> float:
+    """max mass . phi subject to |phi| <= 1 and |phi_j+1 - phi_j| <= the gap; `points` rise, equal ones
+    allowed.
+    """
+    n = points.size
+    step = diags([-np.ones(n - 1), np.ones(n - 1)], [0, 1], shape=(n - 1, n))
+    gaps = np.diff(points)
+    limits = {"A_ub": vstack([step, -step]).tocsr(), "b_ub": np.concatenate([gaps, gaps])} if n > 1 else {}
+    return -float(linprog(-mass, bounds=(-1, 1), method="highs", **limits).fun)
+
+
+def programme_of_samples(p: NDArray[np.float64], a: NDArray[np.bool_]) -> float:
+    order = np.argsort(p)
+    return chain_programme(p[order], (a - p)[order] / p.size)
+
+
+@settings(deadline=None, max_examples=80)
+@given(small_sets())
+def test_agrees_with_highs_on_small_sets(pair: Pair) -> None:
+    assert smce(*pair) == pytest.approx(programme_of_samples(*pair), abs=1e-7)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, -0.05, -0.4])
+def test_agrees_with_highs_on_a_thousand_samples(shift: float) -> None:
+    p, a = forecasts(1000, seed=7, shift=shift)
+    assert smce(p, a) == pytest.approx(programme_of_samples(p, a), abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_residual_mass_agrees_with_highs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    points = np.sort(rng.uniform(size=n)) if seed % 2 else np.linspace(0, 1, n)
+    mass = rng.normal(size=n) * rng.choice([1e-6, 0.1, 1.0], size=n) / n + rng.choice([-1, 0, 1]) * 0.1 / n
+    expected = chain_programme(points, mass)
+    assert smce_from_residuals(points, mass) == pytest.approx(expected, abs=1e-8)
+    np.testing.assert_allclose(smce_batch(points, np.stack([mass, -2 * mass])), [expected, 2 * expected], atol=2e-8)
+
+
+def test_residuals_without_a_net_sum_cost_their_transport() -> None:
+    # mass 1/2 moved over 0.3: only the slope of phi counts
+    assert smce_from_residuals(np.array([0.2, 0.5]), np.array([0.5, -0.5])) == pytest.approx(0.15)
+    assert smce_from_residuals(np.array([0.2, 0.5]), np.array([-0.5, 0.5])) == pytest.approx(0.15)
+
+
+def test_one_confidence_everywhere() -> None:
+    assert smce([0.8] * 1000, [1] * 700 + [0] * 300) == pytest.approx(0.1, abs=1e-12)
+
+
+def test_both_signs_are_covered() -> None:
+    assert smce([0.3] * 10, [1] * 10) == pytest.approx(0.7)
+    assert smce([0.3] * 10, [0] * 10) == pytest.approx(0.3)
+
+
+@settings(deadline=None, max_examples=80)
+@given(small_sets())
+def test_witness_is_a_probe_that_attains_the_programme(pair: Pair) -> None:
+    p, a = pair
+    witness = smce_witness(p, a)
+    assert np.abs(witness.phi).max() <= 1 + 1e-12
+    assert (np.abs(np.diff(witness.phi)) <= np.diff(witness.points) + 1e-12).all()
+    attained = float(np.mean((a - p) * witness.phi[np.searchsorted(witness.points, p)]))
+    assert attained == pytest.approx(programme_of_samples(p, a), abs=1e-7)
+
+
+@pytest.mark.parametrize(("correct", "expected"), [([0, 1], 0.125 * 0.5), ([1, 0], 0.375 * 0.5)])
+def test_witness_of_residuals_that_cancel_exactly(correct: list[int], expected: float) -> None:
+    witness = smce_witness([0.25, 0.75], correct)
+    assert witness.value == pytest.approx(expected)
+    assert np.abs(witness.phi).max() <= 1
+    assert abs(witness.phi[1] - witness.phi[0]) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
+def test_witness_of_many_samples_attains_the_programme(shift: float) -> None:
+    p, a = forecasts(1500, seed=11, shift=shift)
+    witness = smce_witness(p, a)
+    attained = float(np.mean((a - p) * witness.phi[np.searchsorted(witness.points, p)]))
+    assert attained == pytest.approx(programme_of_samples(p, a), abs=1e-8)
+
+
+@settings(deadline=None)
+@given(small_sets())
+def test_lies_between_the_net_and_the_total_residual(pair: Pair) -> None:
+    p, a = pair
+    total = sum(abs(float((a - p)[p == value].sum())) for value in np.unique(p)) / p.size
+    assert abs(float(np.mean(a - p))) - 1e-12 <= smce(p, a) <= total + 1e-12
+
+
+def test_fifty_thousand_samples_are_quick_whatever_their_shape() -> None:
+    n = 50_000
+    rng = np.random.default_rng(0)
+    ordinary = forecasts(n)
+    # tiny residuals, then large ones of alternating sign: the worst case of simpler slope-trick solvers
+    tiny = np.concatenate([np.sort(rng.uniform(0, 1e-5, n // 2)), np.linspace(0.4, 0.6, n // 2)])
+    alternating = np.concatenate([np.zeros(n // 2, dtype=bool), np.arange(n // 2) % 2 == 0])
+    for p, a in (ordinary, (tiny, alternating)):
+        start = time.perf_counter()
+        smce(p, a)
+        assert time.perf_counter() - start < 2
+
+
+def test_torch_and_numpy_agree() -> None:
+    p, a = forecasts(200)
+    assert smce(torch.from_numpy(p), torch.from_numpy(a)) == smce(p.tolist(), a)
+
+
+def test_docstring_examples() -> None:
+    result = doctest.testmod(smooth_calibration)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,0 +1,41 @@
+"""Indicators against NumPy, and standardisation."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from scipy.stats import entropy
+
+from smart_core.indicators import INDICATORS, Standardizer
+
+
+def test_indicators_against_numpy():
+    z = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32) * 3
+    q = softmax(z.astype(np.float64), axis=1)
+    ordered = np.sort(z, axis=1)
+    expected = {
+        "margin": ordered[:, -1] - ordered[:, -2],
+        "entropy": entropy(q, axis=1),
+        "confidence": q.max(axis=1),
+        "max_logit": z.max(axis=1),
+        "max_minus_mean": z.max(axis=1) - z.mean(axis=1),
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(INDICATORS[name](torch.from_numpy(z))[:, 0], values, rtol=2e-5, atol=2e-6)
+    np.testing.assert_array_equal(INDICATORS["all_logits"](torch.from_numpy(z)), z)
+
+
+def test_entropy_of_a_certain_row_is_zero_not_nan():
+    row = torch.tensor([[1e30, 0.0, -1e30]])
+    assert float(INDICATORS["entropy"](row)) == 0.0
+
+
+def test_standardizer_uses_the_population_std_and_survives_constants_and_1e30():
+    values = torch.tensor([[1.0, 5.0, 1e30], [3.0, 5.0, -1e30], [8.0, 5.0, 2e30]])
+    scaled = Standardizer.of(values)(values)
+    assert torch.isfinite(scaled).all()
+    wide = values.double().numpy()
+    np.testing.assert_allclose(scaled[:, 0], (wide[:, 0] - 4.0) / wide[:, 0].std(), rtol=1e-6)
+    np.testing.assert_array_equal(scaled[:, 1], 0.0)
+    np.testing.assert_allclose(scaled[:, 2].std(correction=0), 1.0, rtol=1e-6)

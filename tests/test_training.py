@@ -1,0 +1,108 @@
+"""The hand-written Adam against PyTorch's, and the rules of stopping and restoring."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+
+from smart_core.errors import Cancelled
+from smart_core.run import Run
+from smart_core.training import Adam, Schedule, train
+
+
+def test_adam_is_pytorchs_adam():
+    torch.manual_seed(0)
+    matrix = torch.randn(6, 4)
+    mine = torch.randn(4)
+    theirs = mine.clone().requires_grad_()
+    adam, reference = Adam(mine, lr=0.05), torch.optim.Adam([theirs], lr=0.05)
+    for _ in range(50):
+        leaf = mine.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad((matrix @ leaf - 1.0).pow(2).mean(), leaf)
+        adam.step(mine, gradient)
+        reference.zero_grad()
+        (matrix @ theirs - 1.0).pow(2).mean().backward()
+        reference.step()
+    torch.testing.assert_close(mine, theirs.detach(), rtol=1e-5, atol=1e-6)
+
+
+def quadratic(theta: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+    return (theta - 3.0).pow(2).sum()
+
+
+def run_train(schedule: Schedule, loss=quadratic, trace: bool = False, samples: int = 10):
+    run = Run(trace=trace)
+    theta = train(torch.zeros(2), loss, samples, schedule, torch.Generator().manual_seed(0), run)
+    return theta, run.trace
+
+
+def test_it_finds_the_minimum():
+    theta, _ = run_train(Schedule(lr=0.1, epochs=500, min_improvement=0.0))
+    torch.testing.assert_close(theta, torch.full((2,), 3.0), atol=1e-3, rtol=0)
+
+
+def test_patience_counts_epochs_without_progress():
+    calls = []
+
+    def flat(theta: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+        calls.append(1)
+        return (theta * 0.0).sum() + 1.0
+
+    run_train(Schedule(lr=0.1, epochs=1000, patience=7), flat)
+    assert len(calls) == 8  # the first epoch is progress, then seven without
+    calls.clear()
+    run_train(Schedule(lr=0.1, epochs=30, patience=None), flat)
+    assert len(calls) == 30
+
+
+def test_the_state_of_the_last_progress_is_restored():
+    values = iter([5.0, 4.0, 9.0, 9.0, 9.0])
+    seen: list[torch.Tensor] = []
+
+    def scripted(theta: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+        seen.append(theta.detach().clone())
+        return theta.sum() * 1.0 + (next(values) - theta.detach().sum())
+
+    theta, _ = run_train(Schedule(lr=0.1, epochs=5), scripted)
+    torch.testing.assert_close(theta, seen[1])
+
+
+def test_mini_batches_cover_every_sample_once():
+    seen: list[int] = []
+
+    def loss(theta: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+        assert index is not None
+        seen.extend(index.tolist())
+        return theta.sum() * 0.0
+
+    run_train(Schedule(lr=0.1, epochs=1, batch_size=4), loss, samples=10)
+    assert sorted(seen) == list(range(10))
+
+
+def test_trace_records_every_epoch():
+    _, trace = run_train(Schedule(lr=0.1, epochs=20), trace=True)
+    assert trace is not None
+    assert len(trace["objective"]) == len(trace["gradient_norm"]) == 20
+    assert trace["objective"][0] == pytest.approx(18.0)
+    assert trace["gradient_norm"][0] == pytest.approx((2 * 36.0) ** 0.5)
+
+
+def test_cancel_stops_within_a_fifth_of_a_second():
+    token = threading.Event()
+    timer = threading.Timer(0.3, token.set)
+    timer.start()
+    with pytest.raises(Cancelled):
+        train(
+            torch.zeros(2),
+            quadratic,
+            10,
+            Schedule(lr=1e-9, epochs=10**9),
+            torch.Generator().manual_seed(0),
+            Run(cancel=token),
+        )
+    stopped = time.monotonic()
+    timer.join()
+    assert time.monotonic() - stopped < 0.2
