@@ -15,7 +15,8 @@ routing.enter()
 bins = st.session_state[state.BINS]
 data = cached.sample("digits")
 judged = cached.uncalibrated(data)
-interval, floor, (low, high) = cached.ece_with_noise(data, bins)
+noise = cached.ece_noise(data, bins)
+interval, floor = noise.interval, noise.floor
 error = ece(judged.confidence, judged.correct, bins)
 confidence, accuracy = float(np.mean(judged.confidence)), float(np.mean(judged.correct))
 
@@ -49,7 +50,7 @@ with st.container(horizontal=True, gap="large"):
 table = reliability(judged.confidence, judged.correct, bins)
 st.plotly_chart(
     reliability_diagram(
-        [Curve(table, "vanilla", "model as it is", low, high)],
+        [Curve(table, "vanilla", "model as it is", noise.band.low, noise.band.high)],
         dark=st.context.theme.type == "dark",
         uirevision=data.content_hash,
     ),

@@ -98,7 +98,9 @@ def compare(options: Namespace) -> None:
             ]
         )
     print(table(header, rows))
-    floor = result.floor["ece"]
+    floor = result.floor.get("ece")
+    if floor is None:
+        return
     print(
         "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds. "
         f"A perfectly calibrated model with this model's confidences would show an ECE of {100 * floor.mean:.2f} "
@@ -255,9 +257,8 @@ def method_card(method: Any) -> dict[str, Any]:
 def _allowed(item: dict[str, Any]) -> str:
     if item["choices"]:
         return "|".join(str(choice) for choice in item["choices"])
-    if item["low"] is None and item["high"] is None:
-        return ""
-    return f"{'' if item['low'] is None else format(item['low'], 'g')}..{'' if item['high'] is None else format(item['high'], 'g')}"
+    low, high = ("" if item[end] is None else f"{item[end]:g}" for end in ("low", "high"))
+    return f"{low}..{high}" if low or high else ""
 
 
 def parse_settings(method: Any, assignments: list[str]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from smart_core.errors import CalibrationError
 
 CHUNK_ELEMENTS = 1 << 20
 """Elements of a row chunk: 4 MB in float32, small enough to stay in a processor's cache."""
+
+WORTH_SHARING = 1 << 20
+"""Elements an operation must touch before a second thread pays."""
 
 FLOAT64_DEVICES = ("cpu", "cuda")
 """Devices known to have float64."""
@@ -29,6 +34,20 @@ def resolve_device(name: str) -> torch.device:
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
+
+
+@contextmanager
+def threads_for(elements: int) -> Iterator[None]:
+    """One thread inside for small arrays, where waking others costs more than the work they would share."""
+    before = torch.get_num_threads()
+    if elements >= WORTH_SHARING or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def to_tensor(array: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -7,23 +7,25 @@ metric, interval and figure works from these.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.device import threads_for
 from smart_core.indicators import margin
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
-from smart_core.metrics.classwise import ClasswiseHistogram
+from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from smart_core.metrics.selective import aurc
 from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.smooth_ece import smece
 from smart_core.run import Run
-from smart_core.types import BoolArray, FloatArray, IntArray, Probabilities
+from smart_core.types import BoolArray, FloatArray, IntArray, Logits, Probabilities
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import Part
@@ -34,7 +36,7 @@ class Evaluation:
     """One calibrator on one labelled set, sample by sample."""
 
     confidence: FloatArray
-    """(N,) the largest calibrated probability, float64."""
+    """(N,) the largest calibrated probability, in the precision it was computed in, so that bin edges hold."""
     prediction: IntArray
     """(N,) its class."""
     correct: BoolArray
@@ -47,7 +49,7 @@ class Evaluation:
     """(N,) largest minus second largest uncalibrated logit."""
     temperature: FloatArray | None = None
     """(N,) for temperature methods."""
-    classwise: ClasswiseHistogram | None = None
+    cells: ClasswiseCells | None = None
     """Sums per class and bin; None for a subset of samples."""
 
     def __len__(self) -> int:
@@ -56,6 +58,10 @@ class Evaluation:
     def metric(self, name: str, bins: int = 15) -> float:
         """The value of a metric of `METRICS`."""
         return METRICS[name].value(self, bins)
+
+    def without_cells(self) -> Evaluation:
+        """The same without the classwise sums, the one part whose size grows with the classes."""
+        return replace(self, cells=None)
 
     def subset(self, index: IntArray | BoolArray) -> Evaluation:
         """The same, for some of the samples; classwise sums do not carry over."""
@@ -72,45 +78,48 @@ class Evaluation:
 
 def evaluate(calibrator: Calibrator, part: Part, *, bins: int = 15, run: Run | None = None) -> Evaluation:
     """Apply a fitted calibrator to a labelled set, chunk by chunk, and keep what the metrics need."""
-    histogram = ClasswiseHistogram(part.classes, bins)
+    cells = ClasswiseCells(part.classes, bins)
     columns: list[tuple[Any, ...]] = []
-    done = 0
-    for rows, logits, probabilities in calibrator.stream_rows(part.logits, features=part.features):
-        labels = torch.as_tensor(np.array(part.labels[rows]), device=logits.device)
-        histogram.update(probabilities, labels)
-        confidence, prediction = probabilities.max(dim=1)
-        temperature = calibrator._temperatures(logits) if isinstance(calibrator, TemperatureCalibrator) else confidence
-        label_nll = label_losses(calibrator, logits, probabilities, labels, temperature)
-        columns.append(
-            tuple(
-                column.cpu().numpy()
-                for column in (
-                    confidence,
-                    prediction,
-                    prediction == labels,
-                    label_nll,
-                    label_brier(probabilities, labels),
-                    margin(logits),
-                    temperature,
-                )
-            )
-        )
-        done += len(labels)
-        if run is not None:
-            run.tick(done / len(part), "judging on test")
-    confidences, predictions, hits, nll, brier, margins, temperatures = (
+    with threads_for(part.logits.size):
+        for rows, logits, probabilities in calibrator.stream_rows(part.logits, features=part.features):
+            labels = torch.from_numpy(np.array(part.labels[rows])).to(logits.device)
+            cells.update(probabilities, labels)
+            columns.append(_vectors(calibrator, logits, probabilities, labels))
+            if run is not None:
+                run.tick(cells.samples / len(part), "judging on test")
+    confidence, prediction, correct, nll, brier, margins, temperature = (
         np.concatenate(column) for column in zip(*columns, strict=True)
     )
     return Evaluation(
-        confidences.astype(np.float64),
-        predictions,
-        hits,
+        confidence,
+        prediction,
+        correct,
         nll.astype(np.float64),
         brier.astype(np.float64),
         margins,
-        temperatures if isinstance(calibrator, TemperatureCalibrator) else None,
-        histogram,
+        temperature if isinstance(calibrator, TemperatureCalibrator) else None,
+        cells,
     )
+
+
+def _vectors(
+    calibrator: Calibrator, logits: Logits, probabilities: Probabilities, labels: Tensor
+) -> tuple[NDArray[Any], ...]:
+    """One chunk's columns, in the order of the fields of `Evaluation`."""
+    confidence, prediction = probabilities.max(dim=1)
+    temperature = torch.ones_like(confidence)
+    if isinstance(calibrator, TemperatureCalibrator):
+        temperature = calibrator._temperatures(logits)
+    columns = (
+        confidence,
+        prediction,
+        prediction == labels,
+        label_losses(calibrator, logits, probabilities, labels, temperature),
+        label_brier(probabilities, labels),
+        margin(logits),
+        temperature,
+    )
+    return tuple(column.cpu().numpy() for column in columns)
 
 
 def label_losses(
@@ -146,7 +155,7 @@ class Metric:
 
 
 def _classwise(evaluation: Evaluation, bins: int) -> float:
-    histogram = evaluation.classwise
+    histogram = evaluation.cells
     if histogram is None or histogram.bins != bins:
         return float("nan")
     return histogram.ece()

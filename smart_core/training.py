@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smart_core.device import threads_for
 from smart_core.run import Run
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
@@ -16,6 +17,9 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 MIN_IMPROVEMENT = 1e-4
 """By how much the loss must fall below the best so far to count as progress."""
+
+WIDTH_OF_A_STEP = 16
+"""Numbers a sample brings to one operation of a step: hidden units, soft bins, a handful of classes."""
 
 Loss = Callable[[Tensor, Tensor | None], Tensor]
 """(parameters, sample indices or None for all) -> scalar loss."""
@@ -77,20 +81,21 @@ def train(
     adam = Adam(theta, schedule.lr)
     best_theta, best_loss = theta.clone(), float("inf")
     stale = 0
-    for epoch in range(schedule.epochs):
-        before = theta.clone()
-        adam.lr = schedule.rate(epoch)
-        value, norm = _epoch(theta, loss, samples, schedule.batch_size, adam, generator)
-        if run.trace is not None:
-            seen = observe(before) if observe is not None else {}
-            run.trace.record(objective=value, gradient_norm=norm, **seen)
-        run.tick((epoch + 1) / schedule.epochs, f"epoch {epoch + 1}, objective {value:.5f}")
-        if value < best_loss - schedule.min_improvement:
-            best_loss, best_theta, stale = value, before, 0
-        else:
-            stale += 1
-        if schedule.patience is not None and stale >= schedule.patience:
-            break
+    with threads_for(WIDTH_OF_A_STEP * min(samples, schedule.batch_size or samples)):
+        for epoch in range(schedule.epochs):
+            before = theta.clone()
+            adam.lr = schedule.rate(epoch)
+            value, norm = _epoch(theta, loss, samples, schedule.batch_size, adam, generator)
+            if run.trace is not None:
+                seen = observe(before) if observe is not None else {}
+                run.trace.record(objective=value, gradient_norm=norm, **seen)
+            run.tick((epoch + 1) / schedule.epochs, f"epoch {epoch + 1}, objective {value:.5f}")
+            if value < best_loss - schedule.min_improvement:
+                best_loss, best_theta, stale = value, before, 0
+            else:
+                stale += 1
+            if schedule.patience is not None and stale >= schedule.patience:
+                break
     return best_theta
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from dataclasses import dataclass
 
 import streamlit as st
 
 import sample_logits
 import smart_core as sc
+from smart_core.metrics.bootstrap import ReliabilityBand, bootstrap_reliability_band
+from smart_core.metrics.floor import Floor, noise_floor
+from smart_core.metrics.intervals import Interval, interval
 
 
 def sample(name: str) -> sc.LogitSet:
@@ -33,16 +36,25 @@ def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
     return sc.evaluate(model, _data.test)
 
 
-def ece_with_noise(data: sc.LogitSet, bins: int) -> tuple[Any, Any, Any]:
-    """Of the uncalibrated ECE: its interval, its noise floor, and the band of the reliability diagram."""
-    return _ece_with_noise(data.content_hash, bins, uncalibrated(data))
+@dataclass(frozen=True)
+class Noise:
+    """What sampling noise does to the uncalibrated ECE and to the reliability diagram."""
+
+    interval: Interval
+    floor: Floor
+    band: ReliabilityBand
+
+
+def ece_noise(data: sc.LogitSet, bins: int) -> Noise:
+    """Interval and floor of the uncalibrated ECE, and the band of the reliability diagram."""
+    return _ece_noise(data.content_hash, bins, uncalibrated(data))
 
 
 @st.cache_data(max_entries=64, show_spinner="Measuring the noise")
-def _ece_with_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> tuple[Any, Any, Any]:
+def _ece_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> Noise:
     confidence, correct = _judged.confidence, _judged.correct
-    return (
-        sc.metrics.interval("ece", confidence, correct, bins=bins),
-        sc.metrics.noise_floor("ece", confidence, bins=bins),
-        sc.metrics.bootstrap_reliability_band(confidence, correct, bins=bins),
+    return Noise(
+        interval("ece", confidence, correct, bins=bins),
+        noise_floor("ece", confidence, bins=bins),
+        bootstrap_reliability_band(confidence, correct, bins=bins),
     )

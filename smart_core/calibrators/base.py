@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.settings import Setting, setting, settings_of
-from smart_core.device import like_input, resolve_device, rows_per_chunk, to_tensor
+from smart_core.device import like_input, resolve_device, rows_per_chunk, threads_for, to_tensor
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
 from smart_core.run import CancelToken, Progress, Run, Trace
@@ -104,8 +104,12 @@ class Calibrator(ABC):
         self.notices_: list[str] = []
         self.classes_ = data.classes
         self.features_used_ = False
-        with torch.random.fork_rng(devices=[]):
-            self._fit(data, run)
+        try:
+            with torch.random.fork_rng(devices=[]), threads_for(data.logits.numel()):
+                self._fit(data, run)
+        except BaseException:
+            del self.classes_  # what was learned by then is not a fitted calibrator
+            raise
         self.trace_: Trace | None = run.trace
         run.tick(1.0, f"{self.label} fitted")
         return self

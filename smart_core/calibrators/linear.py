@@ -187,7 +187,7 @@ def loss_and_gradient(
     value, w_gradient, b_gradient = _penalty_terms(weight, bias, penalty)
     count = x.shape[0]
     # A full matrix costs K times as much a row: shorter chunks keep the pauses between ticks short.
-    size = rows_per_chunk(x.shape[1] * (4 if weight.ndim == 2 else 1))
+    size = rows_per_chunk(x.shape[1] * (2 if weight.ndim == 2 else 1))
     for start in range(0, count, size):
         tick()
         rows, y = x[start : start + size], labels[start : start + size].unsqueeze(1)

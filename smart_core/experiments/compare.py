@@ -24,6 +24,9 @@ from smart_core.run import CancelToken, Progress, Run
 if TYPE_CHECKING:
     import pandas as pd
 
+CELLS_KEPT_UP_TO = 2000
+"""Classes up to which a row keeps the classwise sums of its first seed: 8 kB a class."""
+
 
 @dataclass(eq=False)
 class MethodResult:
@@ -54,8 +57,9 @@ class MethodResult:
         return float(np.mean(self.values[metric]))
 
     def std(self, metric: str) -> float:
-        """Sample standard deviation over seeds; 0 for a single one."""
-        return float(np.std(self.values[metric], ddof=1)) if len(self.values[metric]) > 1 else 0.0
+        """Sample standard deviation over seeds; exactly 0 where they agree."""
+        values = self.values[metric]
+        return float(np.std(values, ddof=1)) if len(set(values)) > 1 else 0.0
 
 
 @dataclass(eq=False)
@@ -220,6 +224,15 @@ def measure(result: MethodResult, bins: int, run: Run) -> None:
             [evaluation_interval(name, evaluation, bins) for evaluation in result.evaluations]
         )
     result.floor = evaluation_floors(result.evaluations[0], bins)
+    result.evaluations = [
+        evaluation if number == 0 and keeps_cells(evaluation) else evaluation.without_cells()
+        for number, evaluation in enumerate(result.evaluations)
+    ]
+
+
+def keeps_cells(evaluation: Evaluation) -> bool:
+    """Whether the classwise sums are small enough to be kept with a row once its figures are computed."""
+    return evaluation.cells is not None and evaluation.cells.classes <= CELLS_KEPT_UP_TO
 
 
 def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15) -> Interval:
@@ -230,7 +243,7 @@ def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15) -> 
         evaluation.correct,
         nll=evaluation.nll,
         brier=evaluation.brier,
-        cells=evaluation.classwise,
+        cells=evaluation.cells,
         bins=bins,
     )
 
@@ -238,7 +251,7 @@ def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15) -> 
 def evaluation_floors(evaluation: Evaluation, bins: int = 15) -> dict[str, Floor]:
     """Noise floors of the metrics that have one."""
     names = ("ece", "adaece", "cece", "smce", "smece")
-    return {name: noise_floor(name, evaluation.confidence, cells=evaluation.classwise, bins=bins) for name in names}
+    return {name: noise_floor(name, evaluation.confidence, cells=evaluation.cells, bins=bins) for name in names}
 
 
 def mean_interval(intervals: Sequence[Interval]) -> Interval:
@@ -257,14 +270,21 @@ def summarise(data: LogitSet, results: dict[str, MethodResult], *, metric: str =
         return comparison
     reference = finished.get("vanilla") or judge_method("vanilla", data, 1, bins=bins)
     comparison.floor = reference.floor
-    # the seed closest to the mean stands for its method
-    typical = {
-        id: result.evaluations[int(np.argmin(np.abs(np.asarray(result.values[metric]) - result.mean(metric))))]
-        for id, result in finished.items()
-    }
+    typical = {id: typical_evaluation(result, metric) for id, result in finished.items()}
+    if metric == "cece" and any(evaluation.cells is None for evaluation in typical.values()):
+        comparison.best = min(finished, key=lambda id: finished[id].mean(metric))
+        return comparison  # too many classes to have kept what the paired test of cwECE needs
     verdict = compare_all(metric, typical, bins=bins)
     comparison.best, comparison.tied = verdict.best, dict(verdict.tied_with_best)
     return comparison
+
+
+def typical_evaluation(result: MethodResult, metric: str) -> Evaluation:
+    """The seed that stands for its method: the one closest to the mean (for cwECE, the one whose sums were kept)."""
+    if metric == "cece":
+        return result.evaluations[0]
+    distance = np.abs(np.asarray(result.values[metric]) - result.mean(metric))
+    return result.evaluations[int(np.argmin(distance))]
 
 
 def describe_data(data: LogitSet) -> dict[str, Any]:

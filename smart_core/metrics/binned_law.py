@@ -38,30 +38,23 @@ def hypotheses(sums: CellSums, observed: float, steps: int) -> Vector:
     return np.linspace(max(0.0, observed - bias - 3.5 * total), observed + 4.5 * total, steps)
 
 
-def residual_path(sums: CellSums, values: Vector) -> Matrix:
-    """Residuals mu(t), (T, C), with sum |mu(t)| = t: the plausible ones behind the observed residuals D.
+def plausible_residuals(sums: CellSums) -> Vector:
+    """Residuals mu_c as spread out as the population's: a curve smooth over neighbouring bins, and departures from it.
 
-    How a given t is spread over the bins decides the bias of the plug-in, and the data say little about it. The path is
-    the middle of three answers: `thresholded` (few bins carry t), `proportional` (all do, in the ratio of D), and a
-    miscalibration curve that is smooth over neighbouring bins.
+    mu = curve + sqrt(w) (D - curve), w the share of the departures' variance that noise does not explain. How a given
+    sum of |mu| is spread over the bins decides the bias of the plug-in. The observed D is too uneven, by its noise, and the
+    usual weight w would make mu too even; the square root keeps its variance that of the population.
     """
-    variance = hypothetical_variance(sums, sums.gap[None, :])[0]
-    single = (thresholded(sums.gap, variance, values) + proportional(sums.gap, values)) / 2
     neighbour = np.subtract.outer(np.arange(sums.cells), np.arange(sums.cells))
     kernel = np.exp(-0.5 * neighbour**2)
-    curve = sums.share * (kernel @ sums.gap) / np.maximum(kernel @ sums.share, 1e-300)
-    return _of_norm((single + proportional(curve, values)) / 2, values)
-
-
-def thresholded(gap: Vector, variance: Vector, values: Vector) -> Matrix:
-    """Best fit to D under sum |mu| = t: sign(D) max(0, |D| - k variance) with k set by t; k < 0 beyond sum |D|."""
-    size, sign = np.abs(gap), np.where(gap >= 0, 1.0, -1.0)
-    steepest = float((size / variance).max())
-    widest = -1.01 * max(float(values[-1]), 1e-12) / float(variance.sum())
-    k = np.concatenate([np.linspace(widest, 0, 64)[:-1], steepest * np.linspace(0, 1, 256) ** 2])
-    reached = np.array([np.maximum(0, size - level * variance).sum() for level in k])
-    at = np.interp(values, reached[::-1], k[::-1])
-    return _of_norm(sign * np.maximum(0, size - at[:, None] * variance), values)
+    smoother = sums.share[:, None] * kernel / np.maximum(kernel @ sums.share, 1e-300)[:, None]
+    curve = smoother @ sums.gap
+    noise = hypothetical_variance(sums, curve[None, :])[0] / sums.samples
+    departure = sums.gap - curve
+    by_noise = (np.eye(sums.cells) - smoother) ** 2 @ noise
+    beyond = max(0.0, float((departure**2 - by_noise).sum())) / max(float((sums.share**2).sum()), 1e-300)
+    real = sums.share**2 * beyond
+    return np.asarray(curve + np.sqrt(real / np.maximum(real + by_noise, 1e-300)) * departure)
 
 
 def proportional(shape: Vector, values: Vector) -> Matrix:
@@ -69,13 +62,9 @@ def proportional(shape: Vector, values: Vector) -> Matrix:
     return values[:, None] * shape / max(float(np.abs(shape).sum()), 1e-300)
 
 
-def _of_norm(mu: Matrix, values: Vector) -> Matrix:
-    return np.asarray(mu * (values / np.maximum(np.abs(mu).sum(axis=1), 1e-300))[:, None])
-
-
 def binned_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
     """Law of sum |D| over population values `hypotheses`; `normals` (R, C) carry the noise of the cells."""
     observed = float(np.abs(sums.gap).sum())
     values = hypotheses(sums, observed, steps)
-    mu = residual_path(sums, values)
+    mu = proportional(plausible_residuals(sums), values)
     return SimulatedLaw(values, np.abs(draw_cells(sums, mu, normals)).sum(axis=2), observed)

@@ -1,8 +1,8 @@
 """Differences of two or more evaluations on the same samples.
 
 Both plug-in errors share their noise and much of their bias. The law of their difference is simulated with the
-correlation of the residuals; a hypothetical difference d is tested at the most plausible pair of population values that
-differ by d, so that each side's bias is its own.
+correlation of the residuals; a hypothetical difference d is tested at the pair of population values that differ by d
+nearest to the bias-corrected ones, so that each side's bias is its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smart_core.metrics.classwise_cells import ClasswiseCells
-from smart_core.metrics.classwise_law import CellLaw, classwise_law
+from smart_core.metrics.classwise_law import DEGREES, CellLaw, classwise_law
 from smart_core.metrics.inversion import SimulatedLaw, accepted_range
 from smart_core.metrics.laws import FAMILIES, simulated_laws
 from smart_core.metrics.mean_interval import mean_interval, mean_p_value
@@ -23,17 +23,20 @@ from smart_core.metrics.mean_interval import mean_interval, mean_p_value
 Vector = NDArray[np.float64]
 
 METRICS = (*FAMILIES, "cece", "nll", "brier", "accuracy")
-_STEPS = 25
-_NUISANCE_STEPS = 81
+_STEPS = 17
 
 
 class PairedSamples(Protocol):
     """What an evaluation must carry: per-sample vectors in the same order of samples; `cells` for cece."""
 
-    confidence: Any
-    correct: Any
-    nll: Any
-    brier: Any
+    @property
+    def confidence(self) -> Any: ...
+    @property
+    def correct(self) -> Any: ...
+    @property
+    def nll(self) -> Any: ...
+    @property
+    def brier(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ def _classwise_laws(eval_a: Any, eval_b: Any, seed: int, draws: int = 2000) -> t
     cells: list[ClasswiseCells] = [eval_a.cells, eval_b.cells]
     law_a, law_b = (classwise_law(c) for c in cells)
     rho = _classwise_correlation(law_a, law_b, *cells)
-    first, second = np.random.default_rng(seed).standard_normal((2, draws))
+    generator = np.random.default_rng(seed)
+    heavy = np.sqrt(DEGREES / generator.chisquare(DEGREES, draws))
+    first, second = generator.standard_normal((2, draws)) * heavy
 
     def drawn(law: CellLaw, z: Vector) -> SimulatedLaw:
         return SimulatedLaw(law.values, law.mean[:, None] + np.sqrt(law.variance)[:, None] * z, law.observed)
@@ -123,16 +128,52 @@ def _classwise_correlation(a: CellLaw, b: CellLaw, cells_a: ClasswiseCells, cell
 
 def difference_of_laws(a: SimulatedLaw, b: SimulatedLaw, level: float) -> Difference:
     """Invert the test of "the population values differ by d" over d; p-value at d = 0."""
-    observed = a.observed - b.observed
-    span = np.linspace(a.values[0] - b.values[-1], a.values[-1] - b.values[0], _STEPS)
-    for _ in range(2):  # the second round resolves the interval that the first one finds
-        low, high = accepted_range(span, np.array([_excess(a, b, d, observed, level) for d in span]))
+    pair = _Pair(a, b)
+    least, most = a.values[0] - b.values[-1], a.values[-1] - b.values[0]
+    span = np.linspace(least, most, _STEPS)
+    for _ in range(3):  # each round resolves the interval that the one before has found
+        low, high = accepted_range(span, np.array([pair.excess(d, level) for d in span]))
         step = span[1] - span[0]
-        span = np.linspace(low - 2 * step, high + 2 * step, _STEPS)
-    low, high = accepted_range(span, np.array([_excess(a, b, d, observed, level) for d in span]))
-    inside = a.values[0] <= b.values[-1] and b.values[0] <= a.values[-1]
-    p_value = _two_sided(_draws_at(a, b, 0.0), observed) if inside else 0.0
-    return Difference(observed, low, high, p_value, level)
+        span = np.linspace(max(low - step, least), min(high + step, most), _STEPS)
+    p_value = pair.p_value() if least <= 0 <= most else 0.0
+    return Difference(pair.observed, low, high, p_value, level)
+
+
+class _Pair:
+    """Two laws that share their noise, and the observed difference of their statistics."""
+
+    def __init__(self, a: SimulatedLaw, b: SimulatedLaw) -> None:
+        self.a, self.b = a, b
+        self.observed = a.observed - b.observed
+        self.estimate_a, self.estimate_b = bias_corrected(a), bias_corrected(b)
+
+    def draws(self, d: float) -> Vector:
+        """Draws of the difference at population values that differ by d, each moved equally far from its estimate."""
+        a, b = self.a, self.b
+        move = (d - (self.estimate_a - self.estimate_b)) / 2
+        t = float(
+            np.clip(self.estimate_b - move, max(b.values[0], a.values[0] - d), min(b.values[-1], a.values[-1] - d))
+        )
+        return _row(a, t + d) - _row(b, t)
+
+    def excess(self, d: float, level: float) -> float:
+        """How far the observed difference lies outside the central `level` of its law under d; negative inside."""
+        drawn = np.sort(self.draws(d))
+        place = np.array([(1 - level) / 2, (1 + level) / 2]) * (drawn.size + 1) - 1
+        low, high = np.interp(place, np.arange(drawn.size), drawn)
+        return float(max(low - self.observed, self.observed - high))
+
+    def p_value(self) -> float:
+        """Two-sided, of no difference."""
+        drawn = self.draws(0.0)
+        tail = min((drawn <= self.observed).sum(), (drawn >= self.observed).sum())
+        return float(min(1.0, 2 * (1 + tail) / (drawn.size + 1)))
+
+
+def bias_corrected(law: SimulatedLaw) -> float:
+    """The population value under which the observed statistic is the mean; the smallest one if it lies below all means."""
+    mean = np.maximum.accumulate(law.draws.mean(axis=1))
+    return float(np.interp(law.observed, mean, law.values))
 
 
 def _row(law: SimulatedLaw, value: float) -> Vector:
@@ -141,30 +182,6 @@ def _row(law: SimulatedLaw, value: float) -> Vector:
     below = min(int(place), law.values.size - 2)
     share = place - below
     return np.asarray((1 - share) * law.draws[below] + share * law.draws[below + 1])
-
-
-def _draws_at(a: SimulatedLaw, b: SimulatedLaw, d: float) -> Vector:
-    """Draws of the difference at the pair of population values (t + d, t) nearest to the data in their joint law."""
-    t = np.linspace(max(b.values[0], a.values[0] - d), min(b.values[-1], a.values[-1] - d), _NUISANCE_STEPS)
-    mean_a, sd_a = (np.interp(t + d, a.values, m) for m in (a.draws.mean(axis=1), a.draws.std(axis=1)))
-    mean_b, sd_b = (np.interp(t, b.values, m) for m in (b.draws.mean(axis=1), b.draws.std(axis=1)))
-    x, y = (a.observed - mean_a) / np.maximum(sd_a, 1e-12), (b.observed - mean_b) / np.maximum(sd_b, 1e-12)
-    middle = _row(a, a.observed), _row(b, b.observed)
-    rho = float(np.clip(np.corrcoef(*middle)[0, 1], -0.99, 0.99))
-    best = float(t[int(np.argmin(x**2 + y**2 - 2 * rho * x * y))])
-    return _row(a, best + d) - _row(b, best)
-
-
-def _excess(a: SimulatedLaw, b: SimulatedLaw, d: float, observed: float, level: float) -> float:
-    if d < a.values[0] - b.values[-1] or d > a.values[-1] - b.values[0]:
-        return 1.0
-    low, high = np.quantile(_draws_at(a, b, d), [(1 - level) / 2, (1 + level) / 2])
-    return float(max(low - observed, observed - high))
-
-
-def _two_sided(draws: Vector, observed: float) -> float:
-    below, above = (draws <= observed).sum(), (draws >= observed).sum()
-    return float(min(1.0, 2 * (1 + min(below, above)) / (draws.size + 1)))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

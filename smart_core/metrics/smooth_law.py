@@ -6,6 +6,8 @@ for the draws alike; hypothetical masses are multiples of the kernel-smoothed re
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
@@ -22,6 +24,7 @@ STEPS = 13
 SMCE_NODES = 41
 SMECE_CELLS = 128
 _BANDWIDTH = 0.1
+_SMECE_BANDWIDTH = 0.06
 
 
 def smce_cells(confidence: FloatArray, correct: Vector, nodes: int = SMCE_NODES) -> CellSums:
@@ -31,9 +34,9 @@ def smce_cells(confidence: FloatArray, correct: Vector, nodes: int = SMCE_NODES)
 
 
 def resolving_cells(confidence: FloatArray, most: int = 512) -> int:
-    """Cells fine enough for the kernel width of a calibrated model, about (sd of p - a) / (2 sqrt(N))."""
+    """Cells finer than the kernel of a calibrated model, whose width goes as (variance of p - a, over N)^(1/3)."""
     p = confidence.astype(np.float64)
-    width = 0.5 * np.sqrt(max(float((p * (1 - p)).mean()), 1e-6) / p.size)
+    width = 0.4 * np.cbrt(max(float((p * (1 - p)).mean()), 1e-6) / p.size)
     return int(np.clip(2 ** np.ceil(np.log2(1 / width)), SMECE_CELLS, most))
 
 
@@ -55,38 +58,42 @@ def reflected_kernel(cells: int, sigma: float) -> Matrix:
     return np.asarray(idct(dct(np.eye(cells), norm="ortho") * damping, norm="ortho"))
 
 
-def smece_of_mass(mass: Matrix, around: float | None = None) -> Vector:
+@lru_cache(maxsize=64)
+def _rung(cells: int, step: int) -> NDArray[np.float32]:
+    """Kernel of sigma = 2^(-step / 2): a ladder of widths that all draws share."""
+    return reflected_kernel(cells, 2 ** (-step / 2)).astype(np.float32)
+
+
+def smece_of_mass(mass: Matrix) -> Vector:
     """Fixed point sigma = sum |K_sigma mass| of every row of cell masses.
 
-    The sum is evaluated at a few shared sigmas about the middle one of the rows, and each row's root is
-    interpolated in log sigma, in which the logarithm of the sum is nearly straight.
+    The sum is evaluated at four widths about the typical fixed point of the rows, and each row's root is interpolated
+    in log sigma, in which the logarithm of the sum is nearly straight.
     """
-    cells = mass.shape[-1]
-    centre = _typical_fixed_point(mass) if around is None else around
-    sigma = centre * np.array([0.55, 0.8, 1.1, 1.6])
+    centre = float(np.median(fixed_points(mass[:5], 9)))
+    first = round(-2 * np.log2(centre) - 1.5)
+    log_sigma = -np.arange(first + 3, first - 1, -1)[:, None] * np.log(2) / 2
     small = mass.astype(np.float32)
-    total = np.stack([np.abs(small @ reflected_kernel(cells, s).astype(np.float32)).sum(axis=-1) for s in sigma])
-    log_sigma = np.log(sigma)[:, None]
+    total = np.stack([np.abs(small @ _rung(mass.shape[1], first + 3 - j)).sum(axis=1) for j in range(4)])
     excess = np.log(np.maximum(total.astype(np.float64), 1e-12)) - log_sigma
-    left = np.clip((excess > 0).sum(axis=0) - 1, 0, sigma.size - 2)
+    left = np.clip((excess > 0).sum(axis=0) - 1, 0, 2)
     row = np.arange(left.size)
     above, below = excess[left, row], excess[left + 1, row]
-    fall = np.maximum(above - below, 1e-9)
-    width = log_sigma[left + 1, 0] - log_sigma[left, 0]
-    return np.asarray(np.exp(np.clip(log_sigma[left, 0] + above / fall * width, -12, 0)))
+    share = above / np.maximum(above - below, 1e-9)
+    return np.asarray(np.exp(np.clip(log_sigma[left, 0] + share * np.log(2) / 2, -12, 0)))
 
 
-def _typical_fixed_point(mass: Matrix, rows: int = 8) -> float:
-    """Median over the first rows of the fixed point, by bisection in log sigma."""
-    spectrum = dct(np.atleast_2d(mass)[:rows], norm="ortho")
-    mode = -0.5 * (np.pi * np.arange(mass.shape[-1])) ** 2
-    low, high = np.full(len(spectrum), -10.0), np.zeros(len(spectrum))
-    for _ in range(14):
+def fixed_points(mass: Matrix, halvings: int = 30) -> Vector:
+    """The same fixed points by bisection in log sigma, for a few rows; 0 for a row of zeros."""
+    spectrum = dct(mass, norm="ortho")
+    mode = -0.5 * (np.pi * np.arange(mass.shape[1])) ** 2
+    low, high = np.full(len(mass), -10.0), np.zeros(len(mass))
+    for _ in range(halvings):
         middle = (low + high) / 2
         damped = spectrum * np.exp(np.exp(2 * middle)[:, None] * mode)
         above = np.log(np.maximum(np.abs(idct(damped, norm="ortho")).sum(axis=1), 1e-300)) > middle
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return float(np.exp(np.median((low + high) / 2)))
+    return np.where(np.abs(mass).sum(axis=1) > 0, np.exp((low + high) / 2), 0.0)
 
 
 def smoothed_residuals(sums: CellSums, bandwidth: float) -> Vector:
@@ -116,11 +123,9 @@ def smce_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLa
 
 def smece_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
     """Law of SmoothECE; the multiples c are chosen first and t = smECE(c shape) follows."""
-    observed = _typical_fixed_point(sums.gap[None, :])
-    low, high = _reach(sums, observed)
-    shape = smoothed_residuals(sums, max(observed, 0.02))
-    unit = max(_typical_fixed_point(shape[None, :]), 1e-12)
-    mu = np.linspace(low, high, steps)[:, None] / unit * shape
-    values = np.array([_typical_fixed_point(row[None, :]) if row.any() else 0.0 for row in mu])
-    rows = np.stack([smece_of_mass(block) for block in draw_cells(sums, mu, normals)])
-    return SimulatedLaw(values, rows, observed)
+    shape = smoothed_residuals(sums, _SMECE_BANDWIDTH)
+    observed, unit = fixed_points(np.stack([sums.gap, shape]))
+    low, high = _reach(sums, float(observed))
+    mu = np.linspace(low, high, steps)[:, None] / max(float(unit), 1e-12) * shape
+    draws = np.stack([smece_of_mass(block) for block in draw_cells(sums, mu, normals)])
+    return SimulatedLaw(fixed_points(mu), draws, float(observed))

@@ -35,15 +35,17 @@ class Visit:
     outside: list[str] = field(default_factory=list)
 
     def idle(self) -> None:
-        """Wait until the script has run and every chart is drawn."""
+        """Wait until the script has run and every chart is drawn; an error box ends the test at once."""
         expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
         self.page.wait_for_load_state("networkidle")
+        broken = self.page.get_by_test_id("stException")
+        if broken.count():
+            pytest.fail(broken.first.inner_text())
 
     def clean(self) -> None:
-        """Nothing on the console, no error box, no request to another host."""
+        """Nothing on the console, no request to another host."""
         assert self.problems == []
         assert self.outside == []
-        expect(self.page.get_by_test_id("stException")).to_have_count(0)
 
     def picture(self, name: str) -> Path:
         """The whole page as artifacts/<name>.png; the window grows, because the page scrolls inside it."""

@@ -113,15 +113,9 @@ class ClassLaw:
         y = (generator.random(samples)[:, None] > q.cumsum(axis=1)).sum(axis=1)
         return p, np.minimum(y, self.classes - 1)
 
-    def population(self, metric: str, bins: int = 15, samples: int = 400_000) -> float:
-        """Large sample with the labels integrated out."""
+    def classwise_error(self, bins: int = 15, samples: int = 400_000) -> float:
+        """Population classwise ECE: a large sample with the labels integrated out."""
         p, q = self.probabilities(samples, np.random.default_rng(99))
-        if metric == "nll":
-            return float(-(q * np.log(p)).sum(axis=1).mean())
-        if metric == "brier":
-            return float(((p**2).sum(axis=1) - 2 * (p * q).sum(axis=1) + 1).mean())
-        if metric == "accuracy":
-            return float(q[np.arange(samples), p.argmax(axis=1)].mean())
         if self.temperature == 1:
             return 0.0
         cell = np.searchsorted(np.arange(1, bins) / bins, p) + np.arange(self.classes) * bins
