@@ -46,7 +46,8 @@ def exact(logits: torch.Tensor, labels: torch.Tensor, temperature: float) -> dic
 
 @pytest.mark.parametrize("classes", [2, 10, 65, 1000, 30_000])
 def test_confidence_is_right_everywhere(classes: int):
-    logits = hard_rows(max(classes, 4), seed=classes)[:, :classes].contiguous()
+    rows = hard_rows(max(classes, 4), seed=classes)
+    logits = rows[:: 1 if classes < 10_000 else 4, :classes].contiguous()
     labels = torch.arange(len(logits)) % classes
     profile = build_profile(logits, labels)
     assert isinstance(profile, DirectProfile if classes <= DIRECT_UP_TO else TableProfile)

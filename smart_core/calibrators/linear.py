@@ -8,7 +8,7 @@ start. The loss is the mean NLL plus a `Penalty`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,21 +16,19 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from smart_core.calibrators.base import Calibrator, FitData
+from smart_core.calibrators.lbfgs import minimise_convex
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
-from smart_core.device import rows_per_chunk
+from smart_core.device import rows_per_chunk, widen
 from smart_core.profile import GAP_FLOOR, gaps
 from smart_core.run import Run
 from smart_core.types import Logits, Probabilities
 
-HISTORY = 10
-"""Pairs of steps and gradient changes that L-BFGS remembers."""
+LEAST_GAIN = 1e-8
+"""The fit ends when a step promises to lower the loss by less than this."""
 
-ROUND = 20
-"""Iterations between two looks at the progress made."""
-
-LEAST_GAIN = 1e-6
-"""The fit ends when a round lowers the loss by less than this."""
+MOST_PRODUCTS = 1 << 28
+"""Multiplications by W between two ticks: some hundredths of a second."""
 
 MANY_CLASSES = 100
 """From here on a validation set cannot settle a value a class, let alone K x K of them."""
@@ -137,47 +135,25 @@ def scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def minimise(
     x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, max_iterations: int, run: Run
 ) -> tuple[Tensor, Tensor]:
-    """The V and b of least loss that L-BFGS (strong Wolfe line search) meets on its way from I and 0."""
+    """The V and b of least loss that L-BFGS meets on its way from I and 0."""
     bias = torch.zeros(x.shape[1], device=x.device)
-    theta = torch.cat([identity.reshape(-1), bias]).requires_grad_()
-    best = theta.detach().clone()
-    least, done = float("inf"), 0.0
+    done = 0.0
 
     def tick() -> None:
         run.tick(done, "L-BFGS")
 
-    def closure() -> float:
-        nonlocal least
-        value, gradient = _flat_loss(theta.detach(), x, labels, identity, penalty, tick)
-        theta.grad = gradient
-        if value < least:
-            least = value
-            best.copy_(theta.detach())
-        return value
+    def between(iteration: int) -> None:
+        nonlocal done
+        done = iteration / max_iterations
+        tick()
 
-    optimiser = torch.optim.LBFGS(
-        [theta],
-        max_iter=min(ROUND, max_iterations),
-        tolerance_grad=1e-7,
-        tolerance_change=1e-9,
-        history_size=HISTORY,
-        line_search_fn="strong_wolfe",
-    )
-    for start in range(0, max_iterations, ROUND):
-        before, done = least, start / max_iterations
-        optimiser.step(closure)
-        if before - least < LEAST_GAIN:
-            break
-    return _unpack(best, identity)
+    def loss(theta: Tensor) -> tuple[float, Tensor]:
+        value, *gradients = loss_and_gradient(x, labels, *_unpack(theta, identity), penalty, tick)
+        return value, _pack(*gradients)
 
-
-def _flat_loss(
-    theta: Tensor, x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, tick: Tick
-) -> tuple[float, Tensor]:
-    weight, bias = _unpack(theta, identity)
-    with torch.no_grad():
-        value, w_gradient, b_gradient = loss_and_gradient(x, labels, weight, bias, penalty, tick)
-        return value, torch.cat([w_gradient.reshape(-1), b_gradient])
+    start = _pack(identity, bias)
+    curvature = _pack(*loss_curvature(x, labels, identity, bias, penalty, tick))
+    return _unpack(minimise_convex(loss, start, curvature, max_iterations, LEAST_GAIN, between), identity)
 
 
 def loss_and_gradient(
@@ -186,21 +162,55 @@ def loss_and_gradient(
     """The loss and its derivatives: `r^T x / N` in V, `mean r` in b, `r = q - onehot(y)`, with penalty."""
     value, w_gradient, b_gradient = _penalty_terms(weight, bias, penalty)
     count = x.shape[0]
-    # A full matrix costs K times as much a row: shorter chunks keep the pauses between ticks short.
-    size = rows_per_chunk(x.shape[1] * (2 if weight.ndim == 2 else 1))
-    for start in range(0, count, size):
-        tick()
-        rows, y = x[start : start + size], labels[start : start + size].unsqueeze(1)
+    for rows, y in _chunks(x, labels, weight, tick):
         log_q = torch.log_softmax(scores(rows, weight, bias), dim=1)
         at_label = log_q.gather(1, y)
-        value -= float(at_label.sum()) / count
-        residual = torch.exp(log_q).scatter(1, y, torch.expm1(at_label)) / count
-        b_gradient += residual.sum(dim=0)
-        if weight.ndim == 2:
-            w_gradient.addmm_(residual.T, rows)
-        else:
-            w_gradient += (residual * rows).sum(dim=0)
+        value -= float(widen(at_label).sum()) / count
+        residual = log_q.exp_().scatter_(1, y, torch.expm1(at_label)).div_(count)
+        _add_products(w_gradient, b_gradient, residual, rows)
     return value, w_gradient, b_gradient
+
+
+def loss_curvature(
+    x: Tensor, labels: Tensor, weight: Tensor, bias: Tensor, penalty: Penalty, tick: Tick
+) -> tuple[Tensor, Tensor]:
+    """The size of the loss's second derivatives in each entry of V and of b: `mean v_k x_j^2` and `mean v_k`.
+
+    `v = (q (1 - q) + r^2) / 2`: the Hessian's diagonal has `q (1 - q)`, which r^2 is on average if the model is
+    right. Where it is wrong, and sure, q (1 - q) alone would vanish.
+    """
+    classes, count = bias.numel(), x.shape[0]
+    w_curvature = torch.zeros_like(weight)
+    b_curvature = torch.full_like(bias, 2.0 * penalty.intercept / classes)
+    for rows, y in _chunks(x, labels, weight, tick):
+        q = torch.softmax(scores(rows, weight, bias), dim=1)
+        residual = q.scatter_add(1, y, -torch.ones_like(q[:, :1]))
+        variance = (q - q * q + residual * residual) / (2.0 * count)
+        _add_products(w_curvature, b_curvature, variance, rows * rows)
+    off_diagonal = 2.0 * penalty.off_diagonal / (classes * (classes - 1))
+    diagonal = 2.0 * penalty.diagonal / classes
+    if weight.ndim == 1:
+        return w_curvature + diagonal, b_curvature
+    w_curvature += off_diagonal
+    w_curvature.diagonal().add_(diagonal - off_diagonal)
+    return w_curvature, b_curvature
+
+
+def _chunks(x: Tensor, labels: Tensor, weight: Tensor, tick: Tick) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows and their labels (n, 1), with a tick before each; few enough rows for short pauses between ticks."""
+    size = min(rows_per_chunk(x.shape[1]), max(1, MOST_PRODUCTS // weight.numel()))
+    for start in range(0, x.shape[0], size):
+        tick()
+        yield x[start : start + size], labels[start : start + size].unsqueeze(1)
+
+
+def _add_products(w_total: Tensor, b_total: Tensor, factor: Tensor, rows: Tensor) -> None:
+    """Add `f^T x` to a full W's total, its diagonal to a diagonal one's, and the sum of f to b's."""
+    b_total += factor.sum(dim=0)
+    if w_total.ndim == 2:
+        w_total.addmm_(factor.T, rows)
+    else:
+        w_total += (factor * rows).sum(dim=0)
 
 
 def _penalty_terms(weight: Tensor, bias: Tensor, penalty: Penalty) -> tuple[float, Tensor, Tensor]:
@@ -218,6 +228,11 @@ def _penalty_terms(weight: Tensor, bias: Tensor, penalty: Penalty) -> tuple[floa
     value += penalty.off_diagonal * float(off_diagonal.square().sum()) / pairs
     gradient = off_diagonal * (2.0 * penalty.off_diagonal / pairs) + torch.diag(diagonal_gradient)
     return value, gradient, b_gradient
+
+
+def _pack(weight: Tensor, bias: Tensor) -> Tensor:
+    """V's entries and b in one vector."""
+    return torch.cat([weight.reshape(-1), bias])
 
 
 def _unpack(theta: Tensor, identity: Tensor) -> tuple[Tensor, Tensor]:

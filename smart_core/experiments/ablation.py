@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ def ablation(
     methods: Sequence[str] = OBJECTIVE_METHODS,
     objectives: Sequence[str] = tuple(OBJECTIVES),
     indicators: Sequence[str] = tuple(INDICATORS),
+    settings: Mapping[str, Settings] | None = None,
     metric: str = "ece",
     bins: int = 15,
     device: str = "auto",
@@ -54,7 +55,10 @@ def ablation(
     cancel: CancelToken | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
 ) -> Ablation:
-    """Fit each method with each objective, and SMART with each indicator; judge on test."""
+    """Fit each method with each objective, and SMART with each indicator; judge on test.
+
+    `settings` gives a method's other settings by its id.
+    """
     run = Run(progress, cancel)
     names = tuple(METRICS)
     by_objective = SeedTable.empty("method", "objective", tuple(methods), tuple(objectives), seeds, names, metric)
@@ -70,7 +74,8 @@ def ablation(
     for number, (table, i, j, method, chosen) in enumerate(cells):
         try:
             part = run.part(number / len(cells), (number + 1) / len(cells))
-            fill_cell(table, i, j, method, data, chosen, seeds, bins, device, part)
+            own = {**(settings or {}).get(method, {}), **chosen}
+            fill_cell(table, i, j, method, data, own, seeds, bins, device, part)
         except Cancelled:
             by_objective.complete = by_indicator.complete = False
             break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,23 +40,51 @@ def hypotheses(sums: CellSums, observed: float, steps: int) -> Vector:
     return np.linspace(max(0.0, observed - bias - 3.5 * total), observed + 4.5 * total, steps)
 
 
-def plausible_residuals(sums: CellSums) -> Vector:
-    """Residuals mu_c as spread out as the population's: a curve smooth over neighbouring bins, and departures from it.
+Path = Callable[[CellSums, Vector], Matrix]
+"""Residuals mu(t), (T, C), with sum |mu(t)| = t, for the cells and the values t given.
 
-    mu = curve + sqrt(w) (D - curve), w the share of the departures' variance that noise does not explain. How a given
-    sum of |mu| is spread over the bins decides the bias of the plug-in. The observed D is too uneven, by its noise, and the
-    usual weight w would make mu too even; the square root keeps its variance that of the population.
+How a sum of |mu| is spread over the bins decides the bias of the plug-in, and the data say little about it."""
+
+
+def even_path(sums: CellSums, values: Vector) -> Matrix:
+    """Residuals in the ratio of a curve smooth over neighbouring bins: the least bias."""
+    return proportional(_smoother(sums) @ sums.gap, values)
+
+
+def plausible_path(sums: CellSums, values: Vector) -> Matrix:
+    """Residuals as uneven as the population's: curve + sqrt(w) (D - curve).
+
+    w is the share of the departures' variance that noise does not explain. The observed D is too uneven, by its noise,
+    and the usual weight w would make mu too even; the square root keeps its variance that of the population.
     """
-    neighbour = np.subtract.outer(np.arange(sums.cells), np.arange(sums.cells))
-    kernel = np.exp(-0.5 * neighbour**2)
-    smoother = sums.share[:, None] * kernel / np.maximum(kernel @ sums.share, 1e-300)[:, None]
+    smoother = _smoother(sums)
     curve = smoother @ sums.gap
     noise = hypothetical_variance(sums, curve[None, :])[0] / sums.samples
     departure = sums.gap - curve
     by_noise = (np.eye(sums.cells) - smoother) ** 2 @ noise
     beyond = max(0.0, float((departure**2 - by_noise).sum())) / max(float((sums.share**2).sum()), 1e-300)
     real = sums.share**2 * beyond
-    return np.asarray(curve + np.sqrt(real / np.maximum(real + by_noise, 1e-300)) * departure)
+    return proportional(curve + np.sqrt(real / np.maximum(real + by_noise, 1e-300)) * departure, values)
+
+
+def uneven_path(sums: CellSums, values: Vector) -> Matrix:
+    """Best fit to D under sum |mu| = t, sign(D) max(0, |D| - k variance) with k set by t: few bins carry it, most bias."""
+    variance = hypothetical_variance(sums, sums.gap[None, :])[0]
+    size, sign = np.abs(sums.gap), np.where(sums.gap >= 0, 1.0, -1.0)
+    widest = -1.01 * max(float(values[-1]), 1e-12) / float(variance.sum())
+    steepest = float((size / variance).max())
+    k = np.concatenate([np.linspace(widest, 0, 64)[:-1], steepest * np.linspace(0, 1, 256) ** 2])
+    reached = np.maximum(0, size - k[:, None] * variance).sum(axis=1)
+    at = np.interp(values, reached[::-1], k[::-1])
+    mu = sign * np.maximum(0, size - at[:, None] * variance)
+    return np.asarray(mu * (values / np.maximum(np.abs(mu).sum(axis=1), 1e-300))[:, None])
+
+
+def _smoother(sums: CellSums) -> Matrix:
+    """Kernel regression of the gap on neighbouring bins, as a matrix on residual sums."""
+    neighbour = np.subtract.outer(np.arange(sums.cells), np.arange(sums.cells))
+    kernel = np.exp(-0.5 * neighbour**2)
+    return np.asarray(sums.share[:, None] * kernel / np.maximum(kernel @ sums.share, 1e-300)[:, None])
 
 
 def proportional(shape: Vector, values: Vector) -> Matrix:
@@ -62,9 +92,9 @@ def proportional(shape: Vector, values: Vector) -> Matrix:
     return values[:, None] * shape / max(float(np.abs(shape).sum()), 1e-300)
 
 
-def binned_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
+def binned_law(sums: CellSums, normals: Matrix, path: Path = plausible_path, steps: int = STEPS) -> SimulatedLaw:
     """Law of sum |D| over population values `hypotheses`; `normals` (R, C) carry the noise of the cells."""
     observed = float(np.abs(sums.gap).sum())
     values = hypotheses(sums, observed, steps)
-    mu = proportional(plausible_residuals(sums), values)
+    mu = path(sums, values)
     return SimulatedLaw(values, np.abs(draw_cells(sums, mu, normals)).sum(axis=2), observed)

@@ -23,8 +23,9 @@ Matrix = NDArray[np.float64]
 
 STEPS = 25
 DEGREES = 15
-"""Of the Student t that stands for x. The scatter of 64 groups alone would call for 63; the rest allows for the shape of
-the residuals, which the law takes as given though it is estimated. Chosen by measured coverage."""
+"""Degrees of freedom of the Student t that stands for x. The scatter of 64 groups alone would call for 63; the rest
+allows for the shape of the residuals, which the law takes as given though it is estimated.
+Chosen by measured coverage."""
 _NORMAL_ABOVE = 8.0
 _TERMS = 40
 

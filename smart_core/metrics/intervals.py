@@ -13,8 +13,8 @@ import numpy as np
 from smart_core.metrics.arrays import Values, as_vector, confidence_and_correct
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.classwise_law import classwise_law, normal_law
-from smart_core.metrics.inversion import SimulatedLaw, unified_interval
-from smart_core.metrics.laws import simulated_laws
+from smart_core.metrics.inversion import unified_interval
+from smart_core.metrics.laws import FAMILIES, joint_cells
 from smart_core.metrics.mean_interval import mean_interval, wilson_interval
 
 DESCRIPTIONS = {
@@ -85,6 +85,6 @@ def _simulated_interval(
     if bool(((p == a) & (p == p[0])).all()):
         # Certain and right every time: no residual to simulate from, but N samples bound the chance of an error.
         return 0.0, float(1 - (1 - level) ** (1 / p.size))
-    law: SimulatedLaw = simulated_laws(metric, [(p, a)], bins, seed, draws)[0]
-    low, high = unified_interval(law, level)
+    ((sums, normals),) = joint_cells(metric, [(p, a)], bins, seed, draws)
+    low, high = unified_interval(FAMILIES[metric].law(sums, normals), level)
     return max(0.0, low), min(1.0, high)

@@ -71,3 +71,31 @@ def accepted_range(values: Vector, excess: Vector) -> tuple[float, float]:
 def _crossing(values: Vector, excess: Vector, inside: int, outside: int) -> float:
     share = -excess[inside] / (excess[outside] - excess[inside])
     return float(values[inside] + share * (values[outside] - values[inside]))
+
+
+def bias_corrected(law: SimulatedLaw) -> float:
+    """The population value whose mean is the observed statistic; the smallest one if that lies below all means."""
+    mean = np.maximum.accumulate(law.draws.mean(axis=1))
+    return float(np.interp(law.observed, mean, law.values))
+
+
+def central_excess(draws: Vector, observed: float, level: float) -> float:
+    """How far `observed` lies outside the central `level` of the draws; negative inside."""
+    ordered = np.sort(draws)
+    place = np.array([(1 - level) / 2, (1 + level) / 2]) * (ordered.size + 1) - 1
+    low, high = np.interp(place, np.arange(ordered.size), ordered)
+    return float(max(low - observed, observed - high))
+
+
+def two_sided_p_value(draws: Vector, observed: float) -> float:
+    """Twice the smaller tail share, the observed value counted among the draws."""
+    tail = min((draws <= observed).sum(), (draws >= observed).sum())
+    return float(min(1.0, 2 * (1 + tail) / (draws.size + 1)))
+
+
+def draws_at(law: SimulatedLaw, value: float) -> Vector:
+    """Draws under population value `value`, linear between the simulated ones (which share their noise)."""
+    place = float(np.interp(value, law.values, np.arange(law.values.size)))
+    below = min(int(place), law.values.size - 2)
+    share = place - below
+    return np.asarray((1 - share) * law.draws[below] + share * law.draws[below + 1])

@@ -35,13 +35,13 @@ FAMILIES = {
 }
 
 
-def simulated_laws(
+def joint_cells(
     metric: str, sets: list[tuple[Values, Values]], bins: int, seed: int, draws: int | None = None
-) -> list[SimulatedLaw]:
-    """Laws of the metric for one or several (confidence, correct) on the same samples, drawn with their correlation."""
+) -> list[tuple[CellSums, NDArray[np.float64]]]:
+    """Cells of one or several (confidence, correct) on the same samples, each with normals that share their correlation."""
     family = FAMILIES[metric]
     parts = [family.cells(*confidence_and_correct(*pair), bins) for pair in sets]
     count = family.draws if draws is None else draws
     normals = correlated_normals(joint_covariance(parts), count, np.random.default_rng(seed))
     ends = np.cumsum([0, *(part.cells for part in parts)])
-    return [family.law(part, normals[:, ends[i] : ends[i + 1]]) for i, part in enumerate(parts)]
+    return [(part, normals[:, ends[i] : ends[i + 1]]) for i, part in enumerate(parts)]

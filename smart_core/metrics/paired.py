@@ -14,15 +14,29 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from smart_core.metrics.binned_law import Path, binned_law, even_path, plausible_path, uneven_path
+from smart_core.metrics.cells import CellSums
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.classwise_law import DEGREES, CellLaw, classwise_law
-from smart_core.metrics.inversion import SimulatedLaw, accepted_range
-from smart_core.metrics.laws import FAMILIES, simulated_laws
+from smart_core.metrics.inversion import (
+    SimulatedLaw,
+    accepted_range,
+    bias_corrected,
+    central_excess,
+    draws_at,
+    two_sided_p_value,
+)
+from smart_core.metrics.laws import FAMILIES, joint_cells
 from smart_core.metrics.mean_interval import mean_interval, mean_p_value
 
 Vector = NDArray[np.float64]
 
 METRICS = (*FAMILIES, "cece", "nll", "brier", "accuracy")
+ALLOWANCE = 1.1
+SPREADS = ((plausible_path, plausible_path), (even_path, uneven_path), (uneven_path, even_path))
+"""How the errors of a and of b may be spread over the bins. The bias of each plug-in depends on it; a difference counts
+as real only if it is one under all of these."""
+
 _STEPS = 17
 
 
@@ -87,7 +101,10 @@ def paired_difference(
         pairs = [(eval_a.confidence, eval_a.correct), (eval_b.confidence, eval_b.correct)]
         if all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(*pairs, strict=True)):
             return Difference(0.0, 0.0, 0.0, 1.0, level)
-        a, b = simulated_laws(metric, pairs, bins, seed, draws)
+        cells = joint_cells(metric, pairs, bins, seed, draws)
+        if metric in ("ece", "adaece"):
+            return _widest([_binned_difference(cells, paths, level) for paths in SPREADS])
+        a, b = (FAMILIES[metric].law(*part) for part in cells)
     return difference_of_laws(a, b, level)
 
 
@@ -126,16 +143,28 @@ def _classwise_correlation(a: CellLaw, b: CellLaw, cells_a: ClasswiseCells, cell
     return float(np.clip(common / np.sqrt(max(a.variance[i] * b.variance[j], 1e-300)), -0.999, 0.999))
 
 
-def difference_of_laws(a: SimulatedLaw, b: SimulatedLaw, level: float) -> Difference:
+def _binned_difference(
+    cells: list[tuple[CellSums, NDArray[np.float64]]], paths: tuple[Path, Path], level: float
+) -> Difference:
+    a, b = (binned_law(*part, path) for part, path in zip(cells, paths, strict=True))
+    return difference_of_laws(a, b, level)
+
+
+def _widest(found: list[Difference]) -> Difference:
+    low, high = min(d.low for d in found), max(d.high for d in found)
+    return Difference(found[0].mean, low, high, max(d.p_value for d in found), found[0].level)
+
+
+def difference_of_laws(a: SimulatedLaw, b: SimulatedLaw, level: float = 0.95) -> Difference:
     """Invert the test of "the population values differ by d" over d; p-value at d = 0."""
     pair = _Pair(a, b)
     least, most = a.values[0] - b.values[-1], a.values[-1] - b.values[0]
     span = np.linspace(least, most, _STEPS)
     for _ in range(3):  # each round resolves the interval that the one before has found
-        low, high = accepted_range(span, np.array([pair.excess(d, level) for d in span]))
+        low, high = accepted_range(span, np.array([central_excess(pair.draws(d), pair.observed, level) for d in span]))
         step = span[1] - span[0]
         span = np.linspace(max(low - step, least), min(high + step, most), _STEPS)
-    p_value = pair.p_value() if least <= 0 <= most else 0.0
+    p_value = two_sided_p_value(pair.draws(0.0), pair.observed) if least <= 0 <= most else 2 / (a.draws.shape[1] + 1)
     return Difference(pair.observed, low, high, p_value, level)
 
 
@@ -154,34 +183,8 @@ class _Pair:
         t = float(
             np.clip(self.estimate_b - move, max(b.values[0], a.values[0] - d), min(b.values[-1], a.values[-1] - d))
         )
-        return _row(a, t + d) - _row(b, t)
-
-    def excess(self, d: float, level: float) -> float:
-        """How far the observed difference lies outside the central `level` of its law under d; negative inside."""
-        drawn = np.sort(self.draws(d))
-        place = np.array([(1 - level) / 2, (1 + level) / 2]) * (drawn.size + 1) - 1
-        low, high = np.interp(place, np.arange(drawn.size), drawn)
-        return float(max(low - self.observed, self.observed - high))
-
-    def p_value(self) -> float:
-        """Two-sided, of no difference."""
-        drawn = self.draws(0.0)
-        tail = min((drawn <= self.observed).sum(), (drawn >= self.observed).sum())
-        return float(min(1.0, 2 * (1 + tail) / (drawn.size + 1)))
-
-
-def bias_corrected(law: SimulatedLaw) -> float:
-    """The population value under which the observed statistic is the mean; the smallest one if it lies below all means."""
-    mean = np.maximum.accumulate(law.draws.mean(axis=1))
-    return float(np.interp(law.observed, mean, law.values))
-
-
-def _row(law: SimulatedLaw, value: float) -> Vector:
-    """Draws under population value `value`, linear between the simulated ones (which share their noise)."""
-    place = float(np.interp(value, law.values, np.arange(law.values.size)))
-    below = min(int(place), law.values.size - 2)
-    share = place - below
-    return np.asarray((1 - share) * law.draws[below] + share * law.draws[below + 1])
+        drawn = draws_at(a, t + d) - draws_at(b, t)
+        return np.asarray(drawn.mean() + ALLOWANCE * (drawn - drawn.mean()))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

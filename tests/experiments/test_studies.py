@@ -61,7 +61,7 @@ def test_a_cancelled_sensitivity_keeps_its_cells(data):
 
 
 def test_ablation_fills_the_papers_two_tables(data):
-    result = sc.ablation(data, seeds=1, methods=("ts", "smart"))
+    result = sc.ablation(data, seeds=1, methods=("ts", "smart"), settings={"smart": QUICK})
     assert result.objectives.mean().shape == (2, len(OBJECTIVES))
     assert result.indicators.mean().shape == (1, len(INDICATORS))
     assert np.isfinite(result.objectives.mean()).all()

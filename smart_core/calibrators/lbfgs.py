@@ -1,0 +1,101 @@
+"""Limited-memory BFGS (Liu & Nocedal, 1989) for a smooth convex loss whose curvature is roughly known.
+
+The inverse Hessian is built from the last few steps `s` and gradient changes `y`, on top of
+`gamma diag(1 / h)`: h is the diagonal of the Hessian at the start, `gamma = s.y / (y.(y / h))` of the last step.
+On a convex loss `s.y >= 0` for every step, so a line search need only look for enough decrease.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+HISTORY = 10
+"""Steps that are remembered."""
+
+ENOUGH = 1e-4
+"""Share of the decrease promised by the slope that a step must bring (Armijo)."""
+
+TRIALS = 12
+"""Lengths tried along one direction; if none will do, rounding hides whatever decrease is left."""
+
+SHORTEST_CUT, LONGEST_CUT = 0.1, 0.5
+"""A step that was too long is cut to a share of it between these."""
+
+LEAST_CURVATURE = 1e-10
+"""Least curvature, relative to the greatest: a flat direction must not send the first step far away."""
+
+Loss = Callable[[Tensor], tuple[float, Tensor]]
+"""Parameters -> value and gradient."""
+
+
+def minimise_convex(
+    loss: Loss, start: Tensor, curvature: Tensor, max_iterations: int, least_gain: float, between: Callable[[int], None]
+) -> Tensor:
+    """The parameters of least loss that were met; they are never worse than the start.
+
+    The search ends after `max_iterations` steps, or when a step promises to lower the loss by less than
+    `least_gain`. `between` is called with the number of steps taken; it may raise to stop.
+    """
+    floor = LEAST_CURVATURE * float(curvature.max())
+    inverse = 1.0 / curvature.clamp(min=max(floor, torch.finfo(curvature.dtype).tiny))
+    pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=HISTORY)
+    theta = start
+    value, gradient = loss(theta)
+    for iteration in range(max_iterations):
+        between(iteration)
+        direction = -inverse_hessian_product(gradient, pairs, inverse)
+        slope = _dot(gradient, direction)
+        if not slope < -2.0 * least_gain:  # on a parabola a full step gains half the slope
+            break
+        between(iteration)
+        found = _line_search(loss, theta, value, direction, slope)
+        if found is None:
+            break
+        following, value, new_gradient = found
+        step, change = following - theta, new_gradient - gradient
+        overlap = _dot(step, change)
+        if overlap > 0.0:  # rounding may spoil it near the minimum
+            pairs.append((step, change, overlap))
+        theta, gradient = following, new_gradient
+    return theta
+
+
+def inverse_hessian_product(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]], inverse: Tensor) -> Tensor:
+    """`H g` by the two-loop recursion over (s, y, s.y), oldest first, with `inverse` = 1 / h."""
+    product = gradient.clone()
+    shares = []
+    for step, change, overlap in reversed(pairs):
+        share = _dot(step, product) / overlap
+        product.add_(change, alpha=-share)
+        shares.append(share)
+    product.mul_(inverse)
+    if pairs:
+        _, change, overlap = pairs[-1]
+        product.mul_(overlap / _dot(change, change * inverse))
+    for (step, change, overlap), share in zip(pairs, reversed(shares), strict=True):
+        product.add_(step, alpha=share - _dot(change, product) / overlap)
+    return product
+
+
+def _line_search(
+    loss: Loss, theta: Tensor, value: float, direction: Tensor, slope: float
+) -> tuple[Tensor, float, Tensor] | None:
+    """The first of ever shorter steps that lowers the loss enough; the cut is the minimum of a parabola."""
+    length = 1.0
+    for _ in range(TRIALS):
+        trial = theta.add(direction, alpha=length)
+        reached, gradient = loss(trial)
+        if reached <= value + ENOUGH * length * slope:
+            return trial, reached, gradient
+        excess = reached - value - length * slope  # not finite where the loss overflows
+        cut = -0.5 * length * slope / excess
+        length *= min(max(cut, SHORTEST_CUT), LONGEST_CUT) if cut > 0.0 else SHORTEST_CUT
+    return None
+
+
+def _dot(left: Tensor, right: Tensor) -> float:
+    return float(torch.dot(left, right))
