@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q install
 TORCH := $(shell grep '^torch==' requirements.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test format lint browser clean
+.PHONY: help run test bench format lint browser clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -16,6 +16,9 @@ run: .venv/installed ## set up once, then open the dashboard
 
 test: lint browser ## set up once, then every check and every test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+
+bench: .venv/installed-dev ## speed side by side with other ways
+	$(BIN)/python -m benchmarks.metrics
 
 lint: .venv/installed-dev ## style, formatting and types, nothing changed
 	$(BIN)/ruff check

@@ -19,6 +19,9 @@ HISTORY = 10
 ENOUGH = 1e-4
 """Share of the decrease promised by the slope that a step must bring (Armijo)."""
 
+ROUNDING = 1e-7
+"""Relative error of the loss. Changes below it are judged by the slopes at both ends, which are far more exact."""
+
 TRIALS = 12
 """Lengths tried along one direction; if none will do, rounding hides whatever decrease is left."""
 
@@ -89,7 +92,9 @@ def _line_search(
     for _ in range(TRIALS):
         trial = theta.add(direction, alpha=length)
         reached, gradient = loss(trial)
-        if reached <= value + ENOUGH * length * slope:
+        if reached <= value + ENOUGH * length * slope or (
+            reached <= value + ROUNDING * abs(value) and _dot(gradient, direction) <= (2.0 * ENOUGH - 1.0) * slope
+        ):
             return trial, reached, gradient
         excess = reached - value - length * slope  # not finite where the loss overflows
         cut = -0.5 * length * slope / excess

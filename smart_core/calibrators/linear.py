@@ -24,7 +24,7 @@ from smart_core.profile import GAP_FLOOR, gaps
 from smart_core.run import Run
 from smart_core.types import Logits, Probabilities
 
-LEAST_GAIN = 1e-8
+LEAST_GAIN = 1e-10
 """The fit ends when a step promises to lower the loss by less than this."""
 
 MOST_PRODUCTS = 1 << 28

@@ -81,11 +81,11 @@ def spread(probabilities: Probabilities, prediction: Tensor, confidence: Tensor,
     shares = torch.where(left >= tiny, others / left.clamp(min=tiny), even)
     rest = shares * (1.0 - c)
     if keep:
-        rest = _cap(rest, shares, even, 1.0 - c, c * STRICTLY_BELOW)
+        rest = _cap(rest, even, 1.0 - c, c * STRICTLY_BELOW)
     return Probabilities(rest.scatter(1, top, c))
 
 
-def _cap(rest: Tensor, shares: Tensor, even: Tensor, total: Tensor, ceiling: Tensor) -> Tensor:
+def _cap(rest: Tensor, even: Tensor, total: Tensor, ceiling: Tensor) -> Tensor:
     """The mixture of proportional and even shares, nearest to proportional, with no class above the ceiling.
 
     `r_k = total ((1 - w) share_k + w / (K - 1))`; the largest class meets the ceiling at

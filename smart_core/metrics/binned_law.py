@@ -68,7 +68,7 @@ def plausible_path(sums: CellSums, values: Vector) -> Matrix:
 
 
 def uneven_path(sums: CellSums, values: Vector) -> Matrix:
-    """Best fit to D under sum |mu| = t, sign(D) max(0, |D| - k variance) with k set by t: few bins carry it, most bias."""
+    """Best fit to D under sum |mu| = t, sign(D) max(0, |D| - k variance) k set by t: few bins carry it, most bias."""
     variance = hypothetical_variance(sums, sums.gap[None, :])[0]
     size, sign = np.abs(sums.gap), np.where(sums.gap >= 0, 1.0, -1.0)
     widest = -1.01 * max(float(values[-1]), 1e-12) / float(variance.sum())

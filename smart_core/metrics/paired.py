@@ -33,6 +33,8 @@ Vector = NDArray[np.float64]
 
 METRICS = (*FAMILIES, "cece", "nll", "brier", "accuracy")
 ALLOWANCE = 1.1
+"""Widening of the simulated law, which takes the shape of both residual curves as given though they are estimated."""
+
 SPREADS = ((plausible_path, plausible_path), (even_path, uneven_path), (uneven_path, even_path))
 """How the errors of a and of b may be spread over the bins. The bias of each plug-in depends on it; a difference counts
 as real only if it is one under all of these."""
@@ -85,7 +87,12 @@ def paired_difference(
     seed: int = 0,
     draws: int | None = None,
 ) -> Difference:
-    """Difference a - b with its interval of the population difference and two-sided p-value."""
+    """Difference a - b with its interval of the population difference and two-sided p-value.
+
+    For ece and adaece the level is approximate. Simulated with 1000 samples, the 95 % interval of the ECE difference held
+    it in 95 to 100 % of test sets, but in 90 % (AdaECE: 80 %) where two equal errors of one sign are spread over the
+    bins very differently; with 4000 samples in 96 % (AdaECE: 93 %).
+    """
     if metric not in METRICS:
         raise ValueError(f"no paired difference for {metric!r}; choose one of {', '.join(METRICS)}")
     if metric in ("nll", "brier", "accuracy"):

@@ -1,0 +1,88 @@
+"""Paired differences and Holm's correction."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from smart_core.metrics.classwise_cells import classwise_cells
+from smart_core.metrics.paired import compare_all, holm, paired_difference
+from tests.metrics.simulated import softmax
+
+
+def _evaluation(z: np.ndarray, y: np.ndarray) -> SimpleNamespace:
+    p = softmax(z)
+    label = p[np.arange(y.size), y]
+    return SimpleNamespace(
+        confidence=p.max(axis=1),
+        correct=p.argmax(axis=1) == y,
+        nll=-np.log(label),
+        brier=(p**2).sum(axis=1) - 2 * label + 1,
+        cells=classwise_cells(p, y),
+    )
+
+
+@pytest.fixture(scope="module")
+def evaluations() -> dict[str, SimpleNamespace]:
+    generator = np.random.default_rng(0)
+    z = 2 * generator.standard_normal((3000, 5))
+    q = softmax(z)
+    y = np.minimum((generator.random(3000)[:, None] > q.cumsum(axis=1)).sum(axis=1), 4)
+    return {name: _evaluation(z * beta, y) for name, beta in (("right", 1.0), ("almost", 1.02), ("far", 2.5))}
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece", "cece", "nll", "brier"])
+def test_a_clear_difference_is_found_and_the_sign_follows_the_order(metric: str, evaluations: dict) -> None:
+    found = paired_difference(metric, evaluations["far"], evaluations["right"])
+    turned = paired_difference(metric, evaluations["right"], evaluations["far"])
+    assert found.low > 0
+    assert found.p_value < 0.01
+    assert turned.high < 0
+    assert turned.mean == pytest.approx(-found.mean)
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece", "nll", "brier", "accuracy"])
+def test_an_evaluation_does_not_differ_from_itself(metric: str, evaluations: dict) -> None:
+    found = paired_difference(metric, evaluations["far"], evaluations["far"])
+    assert (found.mean, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+
+
+def test_difference_of_means_is_close_to_the_paired_t_test(evaluations: dict) -> None:
+    a, b = evaluations["almost"], evaluations["right"]
+    expected = ttest_rel(a.nll, b.nll)
+    found = paired_difference("nll", a, b)
+    assert found.mean == pytest.approx((a.nll - b.nll).mean())
+    assert found.p_value == pytest.approx(expected.pvalue, abs=0.03)
+
+
+@pytest.mark.parametrize("metric", ["ece", "cece", "nll", "accuracy"])
+def test_compare_all_names_the_best_and_its_ties(metric: str, evaluations: dict) -> None:
+    found = compare_all(metric, evaluations)
+    if metric == "accuracy":
+        assert all(found.tied_with_best.values())  # the temperature leaves the prediction alone
+        return
+    assert found.best in ("right", "almost")
+    assert found.tied_with_best["right"]
+    assert found.tied_with_best["almost"]
+    assert not found.tied_with_best["far"]
+    assert set(found.p_values) == set(evaluations) - {found.best}
+
+
+def test_one_evaluation_is_its_own_best_and_none_is_refused(evaluations: dict) -> None:
+    assert compare_all("ece", {"only": evaluations["far"]}).tied_with_best == {"only": True}
+    with pytest.raises(ValueError, match="no evaluations"):
+        compare_all("ece", {})
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_rejects_what_the_sequential_procedure_rejects(p_values: list[float]) -> None:
+    named = {str(i): p for i, p in enumerate(p_values)}
+    rejected, remaining = set(), sorted(named, key=lambda name: named[name])
+    while remaining and named[remaining[0]] * len(remaining) <= 0.05:
+        rejected.add(remaining.pop(0))
+    assert {name for name, p in holm(named).items() if p <= 0.05} == rejected
