@@ -1,33 +1,52 @@
-"""Train a sample's model anew and write its bundle: `python -m sample_logits.make digits`."""
+"""Make a sample anew: `python -m sample_logits.make cifar10` fetches, trains, extracts and writes its bundles.
+
+What is fetched and each epoch of training is kept in a cache folder, so that a run that was stopped goes on.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from datetime import datetime
 from importlib import import_module
 
-import numpy as np
-import torch
+from sample_logits import path
+from sample_logits.bundles import accuracy, write
+from sample_logits.fetch import FetchError, cache_folder
+from sample_logits.training import Say
 
-from sample_logits import FOLDER, path
-
-
-def samples() -> list[str]:
-    """Names of the samples: the modules of this package that can make one."""
-    return sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in {"__init__", "make"})
+SAMPLES = ("cifar10", "digits", "fashion")
+"""Modules of this package with a function `bundles(say)`: name of each bundle -> its arrays."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sample_logits.make", description=__doc__)
-    parser.add_argument("names", nargs="+", choices=samples(), help="which samples to make")
+    parser.add_argument("names", nargs="+", choices=SAMPLES, help="which samples to make")
     for name in parser.parse_args().names:
-        # one thread and one order of summation: the same bits on the same machine
-        torch.set_num_threads(1)
-        arrays = import_module(f"sample_logits.{name}").arrays()
-        np.savez_compressed(path(name), **arrays)
-        print(f"{path(name)}: {path(name).stat().st_size / 1000:.0f} kB")
-        for split in ("val", "test"):
-            hits = arrays[f"{split}_logits"].argmax(axis=1) == arrays[f"{split}_labels"]
-            print(f"  {split}: {len(hits)} rows, accuracy {hits.mean():.4f}")
+        say = logger(name)
+        try:
+            made = import_module(f"sample_logits.{name}").bundles(say)
+        except FetchError as error:
+            sys.exit(f"{name}: {error}")
+        for bundle, arrays in made.items():
+            write(bundle, arrays)
+            say(f"{path(bundle)}: {path(bundle).stat().st_size / 1000:.0f} kB")
+            for split in ("val", "test"):
+                rows = len(arrays[f"{split}_labels"])
+                say(f"  {split}: {rows} rows, accuracy {accuracy(arrays, split):.4f}")
+
+
+def logger(name: str) -> Say:
+    """Prints a line with the time of day, and keeps it in the cache folder's `NAME.log`."""
+    log = cache_folder() / f"{name}.log"
+
+    def say(words: str) -> None:
+        line = f"{datetime.now():%H:%M:%S} {words}"
+        print(line, flush=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    return say
 
 
 if __name__ == "__main__":

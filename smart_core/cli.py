@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     _fit(commands)
     _apply(commands)
     _sensitivity(commands)
+    _attack(commands)
     _methods(commands)
     return parser
 
@@ -109,6 +110,42 @@ def _sensitivity(commands: Any) -> None:
     parser.add_argument("--delta", type=_numbers, default=None, metavar="A,B,...", help="Charbonnier smoothings")
     parser.add_argument("--metric", default="ece", help="metric of the printed grid (default: ece)")
     _add_study(parser)
+
+
+def _attack(commands: Any) -> None:
+    parser = commands.add_parser(
+        "attack",
+        help="Carlini-Wagner L2 distances of your own model on your own images",
+        description="How far each image is from the nearest one that the model calls something else: the "
+        "Carlini-Wagner L2 attack on the model's own predictions.",
+        epilog="The module named by --model is imported and its code is run: use this only for models of your own.",
+    )
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="MODULE:FACTORY",
+        help="package.module:factory; factory() gives a torch.nn.Module, images -> logits. Its code is run",
+    )
+    parser.add_argument("--weights", required=True, metavar="W", help="safetensors, or a saved state dict (.pt)")
+    parser.add_argument(
+        "--images",
+        required=True,
+        metavar="X.npz",
+        help="holds images (N, C, H, W), floats in [0, 1] or uint8; with --bundle also rows (N,), the images' row "
+        "numbers, where they are not the whole part",
+    )
+    parser.add_argument("--out", metavar="D.npz", help="file to write: cw_l2 (N,), NaN where the attack failed")
+    parser.add_argument("--bundle", metavar="B.npz", help="logits of the same model on the same images")
+    parser.add_argument("--part", choices=("val", "test"), default="test", help="the bundle's part (default: test)")
+    parser.add_argument("--out-bundle", metavar="B2.npz", help="the bundle with the distances in it, to write")
+    parser.add_argument("--batch-size", type=_positive, default=256, help="images at a time (default: 256)")
+    parser.add_argument("--iterations", type=_positive, default=1000, help="most iterations a step (default: 1000)")
+    parser.add_argument("--search-steps", type=_positive, default=5, help="values of c an image (default: 5)")
+    parser.add_argument("--lr", type=float, default=5e-3, help="Adam's learning rate (default: 0.005)")
+    parser.add_argument("--initial-c", type=float, default=0.01, help="the first c (default: 0.01)")
+    parser.add_argument("--kappa", type=float, default=0.0, help="lead of the other class (default: 0)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    _add_json(parser)
 
 
 def _methods(commands: Any) -> None:

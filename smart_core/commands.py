@@ -208,6 +208,27 @@ def sensitivity(options: Namespace) -> None:
         print(f"{METRICS[options.metric].label} on {len(data.test)} test samples, {options.seeds} seeds a cell")
 
 
+def attack(options: Namespace) -> None:
+    """Distances of a model on images, as a file, inside a bundle, or both."""
+    from smart_core.attack_command import run_attack
+
+    bar = ProgressBar()
+    try:
+        summary = run_attack(options, _run(bar))
+    finally:
+        bar.close()
+    if options.json:
+        _write_json(summary, options.json)
+    if options.json != "-":
+        median = "" if summary["median"] is None else f", median distance {summary['median']:.4f}"
+        print(
+            f"{summary['images']} images attacked in {summary['seconds']:.1f} s: "
+            f"{summary['failures']} failed{median}, written to {' and '.join(summary['out'])}"
+        )
+        for notice in summary["notices"]:
+            print(f"note: {notice}")
+
+
 def methods(options: Namespace) -> None:
     """The registry, or one method's settings."""
     from smart_core.calibrators import methods as all_methods

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smart_core.device import rows_per_chunk
+from smart_core.run import Run
 from smart_core.types import Logits
 
 
@@ -78,11 +80,16 @@ class Standardizer:
     std: Tensor
 
     @classmethod
-    def of(cls, values: Tensor) -> Standardizer:
-        wide = values.cpu().to(torch.float64)
-        std = wide.std(dim=0, correction=0)
+    def of(cls, values: Tensor, run: Run | None = None) -> Standardizer:
+        moments = []
+        for columns in values.split(rows_per_chunk(len(values)), dim=1):
+            if run is not None:
+                run.tick(0.0, "standardising")
+            wide = columns.cpu().to(torch.float64)
+            moments.append((wide.mean(dim=0), wide.std(dim=0, correction=0)))
+        mean, std = (torch.cat(parts) for parts in zip(*moments, strict=True))
         std = torch.where(std > 0.0, std, torch.ones_like(std))
-        return cls(wide.mean(dim=0).to(values.dtype).to(values.device), std.to(values.dtype).to(values.device))
+        return cls(mean.to(values.dtype).to(values.device), std.to(values.dtype).to(values.device))
 
     @classmethod
     def identity(cls, values: Tensor) -> Standardizer:

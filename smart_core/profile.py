@@ -178,7 +178,7 @@ def build_profile(logits: Logits, labels: Tensor, run: Run | None = None) -> Pro
         d, label_gap, mean_gap, correct = _label_terms(logits, labels)
         return DirectProfile(d.clamp(min=GAP_FLOOR), label_gap, mean_gap, correct)
     chunks = []
-    size = rows_per_chunk(classes)
+    size = rows_per_chunk(2 * classes)  # the gaps and their powers share the cache
     for start in range(0, len(logits), size):
         if run is not None:
             run.tick(start / len(logits), "tabulating the log-partition")

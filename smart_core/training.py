@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -85,7 +86,8 @@ def train(
         for epoch in range(schedule.epochs):
             before = theta.clone()
             adam.lr = schedule.rate(epoch)
-            value, norm = _epoch(theta, loss, samples, schedule.batch_size, adam, generator)
+            tick = partial(run.tick, epoch / schedule.epochs, f"epoch {epoch + 1}")
+            value, norm = _epoch(theta, loss, samples, schedule.batch_size, adam, generator, tick)
             if run.trace is not None:
                 seen = observe(before) if observe is not None else {}
                 run.trace.record(objective=value, gradient_norm=norm, **seen)
@@ -106,8 +108,9 @@ def _epoch(
     batch_size: int | None,
     adam: Adam,
     generator: torch.Generator,
+    tick: Callable[[], None],
 ) -> tuple[float, float]:
-    """One pass over the samples; returns the mean loss and the norm of the (mean) gradient."""
+    """One pass over the samples, a tick before each batch; returns the mean loss and the (mean) gradient's norm."""
     if batch_size is None or batch_size >= samples:
         value, gradient = _gradient(theta, loss, None)
         adam.step(theta, gradient)
@@ -116,6 +119,7 @@ def _epoch(
     mean_gradient = torch.zeros_like(theta)
     order = torch.randperm(samples, generator=generator).to(theta.device)
     for index in order.split(batch_size):
+        tick()
         value, gradient = _gradient(theta, loss, index)
         adam.step(theta, gradient)
         total += value * len(index)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from smart_core.calibrators.rows import all_finite
 from smart_core.calibrators.settings import Setting, setting, settings_of
 from smart_core.device import like_input, resolve_device, rows_per_chunk, threads_for, to_tensor
 from smart_core.errors import CalibrationError
@@ -190,7 +191,7 @@ class Calibrator(ABC):
             raise CalibrationError(
                 f"{self.label}: labels must be ({z.shape[0]},) to match the logits, not {tuple(y.shape)}."
             )
-        if not bool(torch.isfinite(z).all()):
+        if not all_finite(z):
             raise CalibrationError(f"{self.label}: the logits hold NaN or infinity; remove those rows.")
         if int(y.min()) < 0 or int(y.max()) >= z.shape[1]:
             raise CalibrationError(f"{self.label}: labels must lie in 0..{z.shape[1] - 1}.")

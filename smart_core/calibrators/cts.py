@@ -48,10 +48,11 @@ class CTS(Calibrator):
     def _fit(self, data: FitData, run: Run) -> None:
         start = 1.0 / minimise_nll(data.logits, data.labels, run.part(0.0, 0.05))
         grid = temperature_grid(self.t_low, self.t_high, self.t_step)
-        search = ClassSearch(data.logits, data.labels, start, grid, self.bins)
+        search = ClassSearch(data.logits, data.labels, start, grid, self.bins, run.part(0.05, 0.05))
         present = sorted(set(data.labels.cpu().tolist()))
         for sweep in range(self.sweeps):
-            search.refresh()
+            if sweep > 0:
+                search.refresh()
             changed = False
             for number, k in enumerate(present):
                 done = (sweep + number / len(present)) / self.sweeps
@@ -94,8 +95,13 @@ class ClassSearch:
     `exp(m - L) (1 - sigmoid(x - L))`.
     """
 
-    def __init__(self, logits: Logits, labels: Tensor, start: float, grid: list[float], bins: int) -> None:
+    def __init__(
+        self, logits: Logits, labels: Tensor, start: float, grid: list[float], bins: int, run: Run | None = None
+    ) -> None:
+        run = run or Run()
+        run.tick(0.0, "turning rows into columns")
         self.columns = logits.T.clamp(-HUGE, HUGE).contiguous()
+        run.tick(0.0, "turning rows into columns")
         self.scaled = self.columns / start
         self.labels = labels
         self.bins = bins

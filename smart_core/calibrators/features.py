@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import FitData
+from smart_core.calibrators.rows import all_finite
 from smart_core.errors import CalibrationError
 
 
@@ -13,7 +13,7 @@ def checked_features(features: Tensor, owner: str) -> Tensor:
     """The features, if they are a finite (N, D) matrix; else one sentence."""
     if features.ndim != 2 or features.shape[1] < 1:
         raise CalibrationError(f"{owner}: features must be (N, D), not {tuple(features.shape)}.")
-    if not bool(torch.isfinite(features).all()):
+    if not all_finite(features):
         raise CalibrationError(f"{owner}: the features hold NaN or infinity; remove those rows.")
     return features
 

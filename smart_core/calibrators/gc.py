@@ -50,7 +50,7 @@ class GC(Calibrator):
 
     def _fit(self, data: FitData, run: Run) -> None:
         values, self.features_used_ = features_or_logits(data, self.label, self.notices_)
-        scale = Standardizer.of(values)
+        scale = Standardizer.of(values, run)
         self.mean_, self.std_ = scale.mean, scale.std
         x = scale(values)
         profile = build_profile(data.logits, data.labels, run.part(0.0, 0.05))

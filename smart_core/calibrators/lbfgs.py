@@ -20,10 +20,15 @@ ENOUGH = 1e-4
 """Share of the decrease promised by the slope that a step must bring (Armijo)."""
 
 ROUNDING = 1e-7
-"""Relative error of the loss. Changes below it are judged by the slopes at both ends, which are far more exact."""
+"""Error of the loss in float32, relative to 1 or to the loss if that is larger.
+
+Changes below it are judged by the slopes at both ends of the step, which are far more exact."""
 
 TRIALS = 12
 """Lengths tried along one direction; if none will do, rounding hides whatever decrease is left."""
+
+PATIENCE = 5
+"""Steps in a row without a new least loss after which rounding is all there is."""
 
 SHORTEST_CUT, LONGEST_CUT = 0.1, 0.5
 """A step that was too long is cut to a share of it between these."""
@@ -34,25 +39,29 @@ LEAST_CURVATURE = 1e-10
 Loss = Callable[[Tensor], tuple[float, Tensor]]
 """Parameters -> value and gradient."""
 
+Pair = tuple[Tensor, Tensor, float]
+"""A step s, the change y of the gradient over it, and `s.y`."""
+
 
 def minimise_convex(
     loss: Loss, start: Tensor, curvature: Tensor, max_iterations: int, least_gain: float, between: Callable[[int], None]
 ) -> Tensor:
     """The parameters of least loss that were met; they are never worse than the start.
 
-    The search ends after `max_iterations` steps, or when a step promises to lower the loss by less than
-    `least_gain`. `between` is called with the number of steps taken; it may raise to stop.
+    The search ends after `max_iterations` steps, when a step promises to lower the loss by less than `least_gain`,
+    or when steps no longer lower it. `between` is called with the number of steps taken; it may raise to stop.
     """
     floor = LEAST_CURVATURE * float(curvature.max())
-    inverse = 1.0 / curvature.clamp(min=max(floor, torch.finfo(curvature.dtype).tiny))
-    pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=HISTORY)
-    theta = start
+    inverse = initial = 1.0 / curvature.clamp(min=max(floor, torch.finfo(curvature.dtype).tiny))
+    pairs: deque[Pair] = deque(maxlen=HISTORY)
+    theta = best = start
     value, gradient = loss(theta)
+    least, stale = value, 0
     for iteration in range(max_iterations):
         between(iteration)
-        direction = -inverse_hessian_product(gradient, pairs, inverse)
+        direction = -inverse_hessian_product(gradient, pairs, initial)
         slope = _dot(gradient, direction)
-        if not slope < -2.0 * least_gain:  # on a parabola a full step gains half the slope
+        if stale == PATIENCE or not slope < -2.0 * least_gain:  # on a parabola a full step gains half the slope
             break
         between(iteration)
         found = _line_search(loss, theta, value, direction, slope)
@@ -60,25 +69,26 @@ def minimise_convex(
             break
         following, value, new_gradient = found
         step, change = following - theta, new_gradient - gradient
-        overlap = _dot(step, change)
-        if overlap > 0.0:  # rounding may spoil it near the minimum
+        overlap, size = _dot(step, change), _dot(change, change * inverse)
+        if overlap > 0.0 and size > 0.0:  # rounding may spoil them near the minimum
             pairs.append((step, change, overlap))
+            initial = inverse * (overlap / size)
         theta, gradient = following, new_gradient
-    return theta
+        stale += 1
+        if value < least:
+            best, least, stale = theta, value, 0
+    return best
 
 
-def inverse_hessian_product(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]], inverse: Tensor) -> Tensor:
-    """`H g` by the two-loop recursion over (s, y, s.y), oldest first, with `inverse` = 1 / h."""
+def inverse_hessian_product(gradient: Tensor, pairs: deque[Pair], initial: Tensor) -> Tensor:
+    """`H g` by the two-loop recursion over the pairs, oldest first; without any, `H = diag(initial)`."""
     product = gradient.clone()
     shares = []
     for step, change, overlap in reversed(pairs):
         share = _dot(step, product) / overlap
         product.add_(change, alpha=-share)
         shares.append(share)
-    product.mul_(inverse)
-    if pairs:
-        _, change, overlap = pairs[-1]
-        product.mul_(overlap / _dot(change, change * inverse))
+    product.mul_(initial)
     for (step, change, overlap), share in zip(pairs, reversed(shares), strict=True):
         product.add_(step, alpha=share - _dot(change, product) / overlap)
     return product
@@ -93,7 +103,8 @@ def _line_search(
         trial = theta.add(direction, alpha=length)
         reached, gradient = loss(trial)
         if reached <= value + ENOUGH * length * slope or (
-            reached <= value + ROUNDING * abs(value) and _dot(gradient, direction) <= (2.0 * ENOUGH - 1.0) * slope
+            reached <= value + ROUNDING * max(1.0, abs(value))
+            and _dot(gradient, direction) <= (2.0 * ENOUGH - 1.0) * slope
         ):
             return trial, reached, gradient
         excess = reached - value - length * slope  # not finite where the loss overflows

@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.lbfgs import minimise_convex
+from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk, widen
@@ -59,7 +60,7 @@ def odir(reg_lambda: float, reg_mu: float, beta: float) -> Penalty:
 def prior_around_temperature(x: Tensor) -> Penalty:
     """A Gaussian prior with its mean at temperature scaling; as a share of the mean NLL it fades like 1/N."""
     samples, classes = x.shape
-    scale = max(1.0, float(x.square().mean()))
+    scale = max(1.0, float(torch.linalg.vector_norm(x)) ** 2 / x.numel())
     return Penalty(
         off_diagonal=scale * classes * (classes - 1) * classes / (2.0 * samples * ROW_SD**2),
         diagonal=scale * classes / (2.0 * samples * DIAGONAL_SD**2),
@@ -90,7 +91,7 @@ class LinearCalibrator(Calibrator):
     def _fit(self, data: FitData, run: Run) -> None:
         beta = minimise_nll(data.logits, data.labels, run)
         identity = self._identity(data.classes, data.logits.device)
-        x = self._inputs(data.logits) * beta
+        x = map_rows(lambda rows: self._inputs(rows) * beta, data.logits, run, "reading the logits")
         penalty = self._penalty(x, beta, identity.numel() + data.classes)
         weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run)
         self.weight_ = weight * beta

@@ -11,6 +11,7 @@ from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.density import Density
 from smart_core.calibrators.features import features_or_logits
 from smart_core.calibrators.proximity import proximity, unit_rows
+from smart_core.calibrators.rows import map_rows, row_chunks
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import spread
 from smart_core.profile import gaps
@@ -37,8 +38,9 @@ class ProCal(Calibrator):
 
     def _fit(self, data: FitData, run: Run) -> None:
         values, self.features_used_ = features_or_logits(data, self.label, self.notices_)
-        self.reference_ = unit_rows(values)
-        _, confidence, prediction = _top1(data.logits)
+        self.reference_ = map_rows(unit_rows, values, run, "normalising")
+        tops = [_top1(Logits(chunk))[1:] for chunk in row_chunks(data.logits, run, "reading confidences")]
+        confidence, prediction = (torch.cat(column) for column in zip(*tops, strict=True))
         near = proximity(self.reference_, self.reference_, self.neighbours, run)
         points = torch.stack([confidence, near], dim=1)
         hit = prediction == data.labels

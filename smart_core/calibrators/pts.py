@@ -10,6 +10,7 @@ from torch import Tensor
 
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import validation_observer
 from smart_core.calibrators.ts import minimise_nll
@@ -51,7 +52,7 @@ class PTS(TemperatureCalibrator):
     bins: int = setting(15, "Number of soft bins.", low=1, high=1000)
 
     def _fit(self, data: FitData, run: Run) -> None:
-        values = self._inputs(data.logits)
+        values = map_rows(self._inputs, data.logits, run, "reading the logits")
         fast = self.mode == "fast"
         scale = Standardizer.of(values) if fast else Standardizer.identity(values)
         self.mean_, self.std_ = scale.mean, scale.std
@@ -68,7 +69,7 @@ class PTS(TemperatureCalibrator):
 
         theta = mlp.random_parameters(sizes, generator)
         if fast:
-            theta[-1] = 1.0 / minimise_nll(data.logits, data.labels)
+            theta[-1] = 1.0 / minimise_nll(data.logits, data.labels, run.part(0.05, 0.05))
         self.theta_ = train(
             theta.to(data.logits.device),
             objective,

@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.indicators import INDICATORS, Standardizer
@@ -61,8 +62,8 @@ class SMART(TemperatureCalibrator):
     standardize: bool = setting(True, "Standardise the indicator on validation.", choices=(True, False))
 
     def _fit(self, data: FitData, run: Run) -> None:
-        values = INDICATORS[self.indicator](data.logits)
-        scale = Standardizer.of(values) if self.standardize else Standardizer.identity(values)
+        values = map_rows(INDICATORS[self.indicator], data.logits, run, "reading the indicator")
+        scale = Standardizer.of(values, run) if self.standardize else Standardizer.identity(values)
         self.mean_, self.std_ = scale.mean, scale.std
         x = scale(values)
         profile = build_profile(data.logits, data.labels, run.part(0.0, 0.1))
@@ -78,7 +79,7 @@ class SMART(TemperatureCalibrator):
             return loss(profile.take(index), 1.0 / temperature_map(theta, sizes, x[index]))
 
         self.theta_ = train(
-            self._start(data, sizes, generator),
+            self._start(data, sizes, generator, run.part(0.1, 0.1)),
             objective,
             len(data),
             Schedule(self.lr, self.epochs, self.patience, self.batch_size, progress),
@@ -87,11 +88,11 @@ class SMART(TemperatureCalibrator):
             observe=validation_observer(profile, lambda theta: 1.0 / temperature_map(theta, sizes, x)),
         )
 
-    def _start(self, data: FitData, sizes: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    def _start(self, data: FitData, sizes: tuple[int, ...], generator: torch.Generator, run: Run) -> Tensor:
         """Random hidden layers; with the temperature start, an output that is flat at T_TS."""
         theta = mlp.random_parameters(sizes, generator)
         if self.init == "temperature":
-            temperature = max(1.0 / minimise_nll(data.logits, data.labels), EPSILON + 1e-3)
+            temperature = max(1.0 / minimise_nll(data.logits, data.labels, run), EPSILON + 1e-3)
             theta[-sizes[-2] - 1 : -1] *= FLAT
             theta[-1] = inverse_softplus(temperature - EPSILON)
         return theta.to(data.logits.device)

@@ -16,7 +16,6 @@ from smart_core.metrics.binning import adaptive_order, bin_index
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.smooth_law import (
     SMCE_NODES,
-    resolving_cells,
     smce_of_mass,
     smece_of_mass,
 )
@@ -80,7 +79,7 @@ def calibrated_values(metric: str, confidence: FloatArray, bins: int, draws: int
         cells = 2 * (SMCE_NODES - 1) + 1
         index = np.rint(p.astype(np.float64) * (cells - 1)).astype(np.int64)
     else:
-        cells = resolving_cells(p)
+        cells = 512  # fine enough for the exact value, which the floor is compared with
         index = np.minimum((p.astype(np.float64) * cells).astype(np.int64), cells - 1)
     pieces = 1 if metric in ("smce", "smece") else _PIECES_OF_A_BIN
     gap = calibrated_gaps(p.astype(np.float64), index, cells, draws, generator, pieces)

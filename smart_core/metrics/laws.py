@@ -38,7 +38,7 @@ FAMILIES = {
 def joint_cells(
     metric: str, sets: list[tuple[Values, Values]], bins: int, seed: int, draws: int | None = None
 ) -> list[tuple[CellSums, NDArray[np.float64]]]:
-    """Cells of one or several (confidence, correct) on the same samples, each with normals of their joint correlation."""
+    """Cells of one or several (confidence, correct) on the same samples, each with correlated normals."""
     family = FAMILIES[metric]
     parts = [family.cells(*confidence_and_correct(*pair), bins) for pair in sets]
     count = family.draws if draws is None else draws

@@ -20,7 +20,7 @@ from smart_core.types import FloatArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-STEPS = 13
+STEPS = 11
 SMCE_NODES = 41
 SMECE_CELLS = 128
 _BANDWIDTH = 0.1
@@ -33,17 +33,17 @@ def smce_cells(confidence: FloatArray, correct: Vector, nodes: int = SMCE_NODES)
     return cell_sums(p, correct, np.rint(p * (nodes - 1)).astype(np.int64), nodes)
 
 
-def resolving_cells(confidence: FloatArray, most: int = 512) -> int:
+def resolving_cells(confidence: FloatArray) -> int:
     """Cells finer than the kernel of a calibrated model, whose width goes as (variance of p - a, over N)^(1/3)."""
     p = confidence.astype(np.float64)
     width = 0.4 * np.cbrt(max(float((p * (1 - p)).mean()), 1e-6) / p.size)
-    return int(np.clip(2 ** np.ceil(np.log2(1 / width)), SMECE_CELLS, most))
+    return int(np.clip(2 ** np.ceil(np.log2(1 / width)), SMECE_CELLS, 2 * SMECE_CELLS))
 
 
 def smece_cells(confidence: FloatArray, correct: Vector) -> CellSums:
     """Residual mass in equal intervals, standing for their midpoints."""
     p = confidence.astype(np.float64)
-    cells = resolving_cells(confidence, most=2 * SMECE_CELLS)
+    cells = resolving_cells(confidence)
     return cell_sums(p, correct, np.minimum((p * cells).astype(np.int64), cells - 1), cells)
 
 

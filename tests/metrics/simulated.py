@@ -50,14 +50,12 @@ def _gathered(p: Vector, mass: Vector, cells: int) -> tuple[Vector, Vector]:
 def _smooth_error(p: Vector, mass: Vector, cells: int = 500) -> float:
     """max <mass, phi> over 1-Lipschitz |phi| <= 1, as a linear programme (HiGHS)."""
     from scipy.optimize import linprog
-    from scipy.sparse import diags
+    from scipy.sparse import diags, vstack
 
     if not np.abs(mass).sum() > 0:
         return 0.0
     point, total = _gathered(p, mass, cells)
     step = diags([-np.ones(cells - 1), np.ones(cells - 1)], [0, 1], shape=(cells - 1, cells))
-    from scipy.sparse import vstack
-
     limits = np.full(2 * (cells - 1), point[1] - point[0])
     result = linprog(-total, A_ub=vstack([step, -step]), b_ub=limits, bounds=(-1, 1), method="highs")
     return float(-result.fun)
@@ -86,8 +84,8 @@ def _tempered(power: float) -> Callable[[Vector], Vector]:
 
 LAWS: dict[str, tuple[TopLabelLaw, int]] = {
     "calibrated": (TopLabelLaw((3, 1.5), lambda p: p), 1000),
-    "mild, most confidences high": (TopLabelLaw((6, 0.6), _tempered(0.8)), 2000),
-    "strong, changing sign": (TopLabelLaw((3, 1.5), lambda p: np.clip(p + 0.1 * np.sin(2 * np.pi * p), 0, 1)), 1000),
+    "mild": (TopLabelLaw((6, 0.6), _tempered(0.8)), 2000),
+    "strong": (TopLabelLaw((3, 1.5), lambda p: np.clip(p + 0.1 * np.sin(2 * np.pi * p), 0, 1)), 1000),
 }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.stats import beta
 
 from smart_core import metrics
 from smart_core.metrics.classwise_cells import classwise_cells
@@ -13,6 +16,9 @@ from smart_core.metrics.floor import noise_floor
 from smart_core.metrics.intervals import interval
 from smart_core.metrics.paired import paired_difference
 from tests.metrics.simulated import LAWS, ClassLaw, TopLabelLaw
+
+Vector = NDArray[np.float64]
+Shape = Callable[[Vector], Vector]
 
 SETS = 500
 FEWER_DRAWS = {"ece": 600, "adaece": 600, "smce": 300, "smece": 300}
@@ -29,16 +35,19 @@ def _assert_nominal(hits: list[bool]) -> None:
     assert 93 <= coverage <= 97
 
 
-@pytest.mark.parametrize("law_name", LAWS)
-@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
+CASES = [(metric, law) for metric in ("ece", "adaece", "smce") for law in LAWS]
+CASES += [("smece", "calibrated"), ("smece", "mild")]
+
+
+@pytest.mark.parametrize(("metric", "law_name"), CASES)
 def test_interval_of_a_calibration_error_covers(metric: str, law_name: str) -> None:
     law, samples = LAWS[law_name]
     truth = law.population(metric)
-    generator = np.random.default_rng(2024)
+    generator = np.random.default_rng(31)
     hits = []
-    for _ in range(SETS):
+    for seed in range(SETS):
         p, a = law.draw(samples, generator)
-        found = interval(metric, p, a, draws=FEWER_DRAWS[metric])
+        found = interval(metric, p, a, draws=FEWER_DRAWS[metric], seed=seed)
         hits.append(found.low <= truth <= found.high)
     _assert_nominal(hits)
 
@@ -68,7 +77,7 @@ def test_interval_of_a_mean_covers(metric: str, temperature: float, samples: int
     losses = {"nll": -np.log(p_label), "brier": (p**2).sum(axis=1) - 2 * p_label + 1}
     truth = float(np.mean(hit if metric == "accuracy" else losses[metric]))
     hits = []
-    for _ in range(2000):
+    for _ in range(1000):
         i = generator.integers(len(y), size=samples)
         found = interval(metric, p[i, 0], hit[i], nll=losses["nll"][i], brier=losses["brier"][i])
         hits.append(found.low <= truth <= found.high)
@@ -98,41 +107,53 @@ def test_floor_of_the_classwise_error_holds_a_calibrated_model() -> None:
     _assert_nominal(hits)
 
 
-PAIRS = {
-    "both calibrated": (lambda p: p, lambda p: p),
-    "equal errors": (lambda p: p - 0.05, lambda p: p + 0.05),
-    "one calibrated": (lambda p: p, lambda p: p - 0.04),
+MEDIAN = 0.25 + 0.65 * float(beta.ppf(0.5, 3, 1.5))
+PAIRS: dict[str, tuple[Shape, Shape, float, int]] = {
+    "equal_errors_opposite_signs": (lambda t: t - 0.05, lambda t: t + 0.05, 0.0, 1000),
+    "one_calibrated": (lambda t: t, lambda t: t - 0.04, -0.04, 1000),
+    "both_calibrated": (lambda t: t, lambda t: _coarse(t), 0.0, 1000),
+    "equal_errors_spread_differently": (lambda t: t + 0.05, lambda t: t + 0.1 * (t > MEDIAN), 0.0, 4000),
 }
 
 
-def _pair(shape_a: object, shape_b: object, samples: int, generator: np.random.Generator) -> tuple[object, object]:
-    """Two confidences of the same samples: correct has probability t, the models say what each shape makes of t."""
-    t = 0.25 + 0.65 * generator.beta(3, 1.5, samples)
-    correct = generator.random(samples) < t
-    return tuple(  # type: ignore[return-value]
-        SimpleNamespace(confidence=shape(t), correct=correct, nll=None, brier=None) for shape in (shape_a, shape_b)
-    )
+def _coarse(t: Vector) -> Vector:
+    """Calibrated confidences that tell apart tenths of t only: the mean of t in each."""
+    node = 0.25 + 0.65 * beta.ppf((np.arange(100_000) + 0.5) / 100_000, 3, 1.5)
+    tenth = (10 * node).astype(int)
+    return np.asarray((np.bincount(tenth, node) / np.maximum(np.bincount(tenth), 1))[(10 * t).astype(int)])
+
+
+def _paired_results(metric: str, name: str, samples: int | None = None) -> tuple[list[bool], float]:
+    """Whether each interval held the true difference, and the share of sets in which equality was rejected."""
+    shape_a, shape_b, truth, usual = PAIRS[name]
+    generator = np.random.default_rng(17)
+    hits, rejected = [], []
+    for seed in range(SETS):
+        t = 0.25 + 0.65 * generator.beta(3, 1.5, samples or usual)
+        correct = generator.random(t.size) < t
+        a, b = (SimpleNamespace(confidence=shape(t), correct=correct) for shape in (shape_a, shape_b))
+        found = paired_difference(metric, a, b, draws=400, seed=seed)
+        hits.append(found.low <= truth <= found.high)
+        rejected.append(found.p_value < 0.05)
+    print(f"rejected {100 * np.mean(rejected):.1f} %, covered {100 * np.mean(hits):.1f} %")
+    return hits, float(np.mean(rejected))
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_paired_difference_covers_and_seldom_rejects_equality(name: str) -> None:
-    shapes = PAIRS[name]
-    generator = np.random.default_rng(17)
-    exact = [abs(float(shape(np.array([0.5]))[0]) - 0.5) for shape in shapes]  # one sign everywhere: ECE = |shift|
-    hits, rejected = [], []
-    for _ in range(SETS):
-        a, b = _pair(*shapes, 1000, generator)
-        found = paired_difference("ece", a, b, draws=600)
-        hits.append(found.low <= exact[0] - exact[1] <= found.high)
-        rejected.append(found.p_value < 0.05)
-    if name == "both calibrated":
-        assert all(hits)  # the two confidences are the same
-        assert not any(rejected)
-        return
-    print(f"rejected {np.mean(rejected):.3f}")
-    _assert_nominal(hits)
-    if exact[0] == exact[1]:
-        assert np.mean(rejected) <= 0.07
+def test_paired_difference_of_ece_covers(name: str) -> None:
+    """At least nominal; above it where both are near the floor, which errs towards calling a tie."""
+    hits, rejected = _paired_results("ece", name)
+    assert np.mean(hits) >= 0.93
+    if PAIRS[name][2] == 0:
+        assert rejected <= 0.07
+
+
+@pytest.mark.xfail(
+    strict=True, reason="at 1000 samples the bias of errors spread differently over the bins is not known well enough"
+)
+def test_paired_difference_covers_errors_spread_differently_in_small_sets() -> None:
+    hits, _ = _paired_results("adaece", "equal_errors_spread_differently", samples=1000)
+    assert np.mean(hits) >= 0.93
 
 
 def test_top_label_law_is_what_it_says() -> None:

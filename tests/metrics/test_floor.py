@@ -14,11 +14,13 @@ from smart_core.metrics.floor import Floor, floor_pvalue, is_beyond_noise, noise
 def test_floor_is_the_metric_of_labels_drawn_from_the_confidences(metric: str, shape: tuple[float, float]) -> None:
     generator = np.random.default_rng(1)
     p = 0.1 + 0.9 * generator.beta(*shape, 1500)
-    direct = np.array([getattr(metrics, metric)(p, generator.random(p.size) < p) for _ in range(300)])
+    direct = np.array([getattr(metrics, metric)(p, generator.random(p.size) < p) for _ in range(200)])
     floor = noise_floor(metric, p, draws=1500)
     error = direct.std() / np.sqrt(direct.size)
     assert floor.mean == pytest.approx(direct.mean(), abs=4.5 * error + 0.01 * floor.mean)
-    assert floor.q95 == pytest.approx(np.quantile(direct, 0.95), abs=10 * error)
+    rounding = 1e-9  # the MCE of bins with few samples takes few values, the quantile among them
+    assert (direct <= floor.q95 + rounding).mean() >= 0.9
+    assert (direct < floor.q95 - rounding).mean() <= 0.99
     assert floor.draws == floor.values.size == 1500
 
 

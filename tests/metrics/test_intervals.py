@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.stats import binom, binomtest, norm, poisson, ttest_1samp
 
 from smart_core import metrics
@@ -27,13 +28,26 @@ def _sample(samples: int = 2000, seed: int = 0, shift: float = 0.0) -> tuple[np.
     return p, generator.random(samples) < p - shift
 
 
-def test_unified_interval_is_feldman_and_cousins_for_a_bounded_normal_mean() -> None:
-    """Table X of Feldman and Cousins (1998), 95 %: x0 = -1 gives [0, 1.14]... x0 = 3 gives [1.04, 4.96]."""
-    t = np.linspace(0, 8, 401)
-    z = norm.ppf((np.arange(20001) + 0.5) / 20001)
-    for observed, low, high in ((-1.0, 0.0, 1.14), (0.0, 0.0, 1.96), (1.0, 0.0, 2.96), (3.0, 1.04, 4.96)):
-        found = unified_interval(SimulatedLaw(t, t[:, None] + z, observed), 0.95)
-        assert found == pytest.approx((low, high), abs=0.03)
+def _upper_end(mu: float, level: float) -> tuple[float, float]:
+    """Acceptance interval of a normal x with mean mu >= 0 by likelihood ratio against max(x, 0), in closed form."""
+
+    def left_of(right: float) -> float:
+        # ratio at right > 0 is exp(-(x - mu)^2 / 2); at x < 0 it is exp(x mu - mu^2 / 2)
+        mirrored = 2 * mu - right
+        return mirrored if mirrored >= 0 else (mu**2 - (right - mu) ** 2) / (2 * mu)
+
+    right = brentq(lambda x: norm.cdf(x - mu) - norm.cdf(left_of(x) - mu) - level, mu, mu + 10)
+    return left_of(right), right
+
+
+@pytest.mark.parametrize("observed", [-1.0, 0.0, 1.0, 1.8, 3.0])
+def test_unified_interval_of_a_bounded_normal_mean_is_the_closed_form(observed: float) -> None:
+    t = np.linspace(0, 8, 161)
+    z = norm.ppf((np.arange(4001) + 0.5) / 4001)
+    low, high = unified_interval(SimulatedLaw(t, t[:, None] + z, observed), 0.95)
+    upper = brentq(lambda mu: _upper_end(mu, 0.95)[0] - observed, 1e-3, 8)
+    lower = 0.0 if observed < norm.ppf(0.95) else brentq(lambda mu: _upper_end(mu, 0.95)[1] - observed, 1e-3, 8)
+    assert (low, high) == pytest.approx((lower, upper), abs=0.02)
 
 
 @given(st.floats(-3, 3), st.floats(-8, 8), st.integers(20, 5000))
@@ -176,7 +190,9 @@ def test_every_interval_says_what_it_is_of() -> None:
     confidence, correct = metrics.top_label(p, y)
     losses = -np.log(p[np.arange(400), y])
     for metric in DESCRIPTIONS:
-        found = interval(metric, confidence, correct, nll=losses, brier=losses, cells=classwise_cells(p, y, bins=10), bins=10)
+        found = interval(
+            metric, confidence, correct, nll=losses, brier=losses, cells=classwise_cells(p, y, bins=10), bins=10
+        )
         assert "population" in found.of or "expected" in found.of or "probability" in found.of
         assert "{" not in found.of
 
@@ -192,11 +208,11 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_real_logits_after_temperature_scaling() -> None:
-    """The bootstrap interval of the ECE of these logits is 1.08 to 1.77 %; the population value lies lower, by the bias."""
+    """The percentile bootstrap gives 1.08 to 1.77 %; the population value lies lower, by the bias."""
     import torch
 
     saved = torch.load(real_data("resnet50_cifar10_ce") / "test.pt", weights_only=True, map_location="cpu")
-    logits, labels = (saved.values() if isinstance(saved, dict) else saved)
+    logits, labels = saved.values() if isinstance(saved, dict) else saved
     p = torch.softmax(logits.double() / 2.4975, dim=1).numpy()
     confidence, correct = metrics.top_label(p, labels)
     found = interval("ece", confidence, correct)

@@ -1,0 +1,78 @@
+"""Fashion-MNIST, 28 x 28 grey pictures of clothes: one network trained with six losses, clean and under corruptions."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+
+from sample_logits import fetch, images, stages
+from sample_logits.bundles import Arrays
+from sample_logits.losses import LOSSES
+from sample_logits.networks import Classifier, resnet
+from sample_logits.training import Recipe, Say
+
+PACKAGE = "dataset-fashion-mnist"
+FOLDER = "usr/share/datasets/fashion-mnist"
+CHECKSUMS = {
+    "train-images-idx3-ubyte.gz": "b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7",
+    "train-labels-idx1-ubyte.gz": "0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056",
+    "t10k-images-idx3-ubyte.gz": "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa",
+    "t10k-labels-idx1-ubyte.gz": "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05",
+}
+CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+FEATURES = 64
+
+
+def idx(path: Path) -> images.Bytes:
+    """The array of an idx.gz file of bytes: 0, 0, 8, the number of axes, each length in 4 bytes, the values."""
+    content = gzip.decompress(path.read_bytes())
+    if content[:3] != b"\0\0\x08":
+        raise ValueError(f"{path} is not an idx file of bytes.")
+    axes = content[3]
+    shape = np.frombuffer(content, ">u4", axes, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def decode(folder: Path) -> images.ImageSet:
+    """The four files of the package, with one channel added to the images."""
+    train, train_labels, test, test_labels = (idx(folder / name) for name in CHECKSUMS)
+    return images.ImageSet(train[..., None], train_labels, test[..., None], test_labels)
+
+
+def load() -> images.ImageSet:
+    """All 60,000 training and 10,000 test images, every class equally often in both."""
+    stored = images.cached(fetch.cache_folder() / "fashion.npz", lambda: decode(_files()))
+    images.check_balance(stored, len(CLASSES), train_per_class=6000, test_per_class=1000)
+    return stored
+
+
+def network() -> Classifier:
+    """A residual network of 0.3 million parameters; pixels standardised by the training images' mean and spread."""
+    body = resnet(1, stem=16, widths=(32, 64, 128), features=FEATURES)
+    return Classifier(body, FEATURES, len(CLASSES), [0.2860], [0.3530])
+
+
+SAMPLE = stages.ImageSample("fashion", CLASSES, held_out_per_class=500, network=network, recipe=Recipe(12, pad=2))
+
+
+def bundles(say: Say = print) -> dict[str, Arrays]:
+    """Fetch, train once with each loss, extract: a clean bundle a loss, and the corrupted one of the plain loss."""
+    data = load()
+    made: dict[str, Arrays] = {}
+    for loss in LOSSES:
+        name = stages.bundle_name(SAMPLE, loss)
+        say(f"{name}: trained with {loss}")
+        model = stages.fit(SAMPLE, data, say, loss)
+        made[name] = stages.clean(SAMPLE, data, model)
+        if loss == "NLL":
+            made["fashion_corrupted"] = stages.corrupted(SAMPLE, data, model, say)
+    return made
+
+
+def _files() -> Path:
+    folder = fetch.debian_package(PACKAGE) / FOLDER
+    for name, checksum in CHECKSUMS.items():
+        fetch.require_sha256(folder / name, checksum)
+    return folder

@@ -1,0 +1,29 @@
+"""Work on many rows in pieces, with a look at progress and cancel before each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from smart_core.device import rows_per_chunk
+from smart_core.run import Run
+from smart_core.types import Logits
+
+
+def row_chunks(rows: Tensor, run: Run, words: str) -> Iterator[Tensor]:
+    """Consecutive rows (n, K), few enough to stay in a processor's cache; a tick before each piece."""
+    for chunk in rows.split(rows_per_chunk(rows.shape[1])):
+        run.tick(0.0, words)
+        yield chunk
+
+
+def map_rows(function: Callable[[Logits], Tensor], rows: Tensor, run: Run, words: str) -> Tensor:
+    """`function(rows)`, for a function that treats each row by itself."""
+    return torch.cat([function(Logits(chunk)) for chunk in row_chunks(rows, run, words)])
+
+
+def all_finite(rows: Tensor) -> bool:
+    """Whether no entry is NaN or infinite; piece by piece, which is several times faster than at once."""
+    return all(bool(torch.isfinite(chunk).all()) for chunk in rows.split(rows_per_chunk(rows.shape[1])))

@@ -1,0 +1,72 @@
+"""The command that makes a sample, from end to end on a few random images."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sample_logits
+import smart_core as sc
+from sample_logits import bundles, fashion, make
+from sample_logits.fetch import FetchError
+from sample_logits.images import ImageSet
+from sample_logits.training import Recipe
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Everything the command reads or writes, moved to a place of the test's own."""
+    made = tmp_path / "bundles"
+    made.mkdir()
+    monkeypatch.setattr(sample_logits, "FOLDER", made)
+    monkeypatch.setattr(bundles, "CORRUPTED_IMAGES", 4)
+    monkeypatch.setattr(sys, "argv", ["make", "fashion"])
+    monkeypatch.setenv("SMART_SAMPLES_CACHE", str(tmp_path / "cache"))
+    labels = np.repeat(np.arange(10, dtype=np.uint8), 3)
+    train, test = np.random.default_rng(0).integers(0, 256, (2, 30, 28, 28, 1), dtype=np.uint8)
+    monkeypatch.setattr(fashion, "load", lambda: ImageSet(train, labels, test, labels))
+    small = replace(fashion.SAMPLE, held_out_per_class=1, recipe=Recipe(2, batch_size=10))
+    monkeypatch.setattr(fashion, "SAMPLE", small)
+    return made
+
+
+def test_second_run_trains_nothing_and_writes_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make.main()
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert capsys.readouterr().out.count("epoch 2/2") == 6
+    make.main()
+    assert "epoch" not in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+    assert len(first) == 7
+    for name in first:
+        data = sc.load(folder / name)
+        assert len(data.validation.labels) == 10
+    assert "epoch 1/2" in (folder.parent / "cache" / "fashion.log").read_text()
+
+
+def test_losses_lead_to_different_models(folder: Path) -> None:
+    made = fashion.bundles(lambda words: None)
+    logits = [made[name]["test_logits"] for name in made if name != "fashion_corrupted"]
+    assert len(logits) == 6
+    assert all(np.abs(a - b).max() > 1e-3 for i, a in enumerate(logits) for b in logits[:i])
+
+
+def test_missing_package_ends_in_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> ImageSet:
+        raise FetchError("the program apt-get is not installed.")
+
+    monkeypatch.setattr(fashion, "load", missing)
+    with pytest.raises(SystemExit, match="fashion: the program apt-get is not installed"):
+        make.main()
+    assert not list(folder.iterdir())
+
+
+def test_command_knows_its_samples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["make", "imagenet"])
+    with pytest.raises(SystemExit):
+        make.main()
+    assert "cifar10" in capsys.readouterr().err

@@ -1,0 +1,262 @@
+"""The Carlini-Wagner attack against foolbox, closed forms, and its own claims."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+
+from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
+from smart_core.carlini_wagner import push
+from smart_core.errors import Cancelled
+from smart_core.run import Run
+from tests.digits_model import digits, network, trained, unseen
+from tests.foolbox_attack import foolbox_distances
+from tests.other_device import pretend_device
+
+QUICK = Search(lr=0.02, iterations=250)
+"""Large steps, so that few of them suffice; whatever it is compared with gets the same."""
+SHORT = Search(lr=0.05, iterations=80)
+"""Coarser still, for properties that hold of any settings."""
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def attacked() -> AttackResult:
+    return carlini_wagner_l2(trained(), unseen(COUNT), QUICK, keep_images=True)
+
+
+def predict(images: Tensor) -> np.ndarray:
+    with torch.no_grad():
+        return trained()(images).argmax(dim=1).numpy()
+
+
+def moved(result: AttackResult, share: float) -> Tensor:
+    """The digits with that share of the change found for each."""
+    return torch.lerp(unseen(COUNT), torch.from_numpy(result.images), share)
+
+
+def test_same_distances_as_foolbox(attacked: AttackResult):
+    theirs = foolbox_distances(trained(), unseen(COUNT), QUICK)
+    success = np.isfinite(theirs)
+    assert success.sum() > 0.9 * COUNT
+    assert not (success & ~attacked.success).any()
+    assert np.median(attacked.l2[success]) == pytest.approx(np.median(theirs[success]), rel=0.05)
+    assert spearmanr(attacked.l2[success], theirs[success])[0] > 0.97
+
+
+def test_the_prediction_changes_at_the_distance_reported_and_mostly_not_before(attacked: AttackResult):
+    before = predict(unseen(COUNT))
+    np.testing.assert_array_equal(attacked.predictions, before)
+    there = moved(attacked, 1.0)
+    changed = predict(there) != before
+    np.testing.assert_array_equal(changed, attacked.success)
+    distance = (there - unseen(COUNT)).double().flatten(1).norm(dim=1).numpy()
+    np.testing.assert_allclose(attacked.l2[changed], distance[changed], rtol=1e-6)
+    assert np.isnan(attacked.l2[~changed]).all()
+    assert float(there.min()) >= 0.0
+    assert float(there.max()) <= 1.0
+    nearer = predict(moved(attacked, 0.9)) != before
+    assert nearer[changed].mean() <= 0.2
+
+
+def test_a_wrong_prediction_is_attacked_as_it_is():
+    images, labels = digits()
+    wrong = torch.from_numpy(predict(images)) != labels
+    assert wrong.sum() >= 5
+    chosen = images[wrong][:5]
+    result = carlini_wagner_l2(trained(), chosen, SHORT)
+    np.testing.assert_array_equal(result.predictions, predict(chosen))
+    assert result.success.all()
+    assert (result.l2 > 0).all()
+
+
+def test_distance_to_a_hyperplane():
+    generator = torch.Generator().manual_seed(3)
+    images = 0.3 + 0.4 * torch.rand(40, 1, 4, 4, generator=generator)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.randn(2, 16, generator=generator))
+        model[1].bias.copy_(-model[1].weight @ torch.full((16,), 0.5))
+        w = (model[1].weight[0] - model[1].weight[1]).double()
+        lead = images.flatten(1).double() @ w + (model[1].bias[0] - model[1].bias[1]).double()
+    exact = (lead.abs() / w.norm()).numpy()
+    result = carlini_wagner_l2(model, images, Search(), keep_images=True)
+    assert result.success.all()
+    inside = ((result.images > 0.02) & (result.images < 0.98)).reshape(40, -1).all(axis=1)
+    assert inside.sum() >= 30
+    assert (result.l2 >= exact * (1 - 1e-4)).all()
+    np.testing.assert_allclose(result.l2[inside], exact[inside], rtol=0.02, atol=1e-4)
+
+
+def test_kappa_is_the_lead_of_the_other_class():
+    result = carlini_wagner_l2(trained(), unseen(12), replace(SHORT, kappa=2.0), keep_images=True)
+    assert result.success.sum() >= 8
+    with torch.no_grad():
+        logits = trained()(torch.from_numpy(result.images)).numpy()[result.success]
+    own = logits[np.arange(len(logits)), result.predictions[result.success]]
+    assert (logits.max(axis=1) - own > 2.0).all()
+
+
+def test_other_bounds_give_the_same_in_other_units():
+    """By a power of two: the same bits all the way."""
+    model = trained()
+    plain = carlini_wagner_l2(model, unseen(6), SHORT)
+    scaled = replace(SHORT, bounds=(-2.0, 2.0))
+    result = carlini_wagner_l2(lambda x: model((x + 2.0) / 4.0), unseen(6) * 4.0 - 2.0, scaled)
+    assert plain.success.sum() >= 4
+    np.testing.assert_allclose(result.l2, 4.0 * plain.l2, rtol=1e-5)
+
+
+def test_images_are_independent_of_the_batch_they_are_in():
+    together = carlini_wagner_l2(trained(), unseen(7), SHORT)
+    assert together.success.sum() >= 5
+    apart, again = (carlini_wagner_l2(trained(), unseen(7).numpy(), SHORT, batch_size=3) for _ in range(2))
+    np.testing.assert_array_equal(apart.success, together.success)
+    ratio = (apart.l2 / together.l2)[apart.success]
+    assert np.median(np.abs(ratio - 1.0)) < 0.01  # rounding differs with the batch and Adam makes more of it
+    assert np.abs(ratio - 1.0).max() < 0.25
+    np.testing.assert_array_equal(apart.l2, again.l2)  # with the same batches, the same bits
+    np.testing.assert_array_equal(apart.queries, again.queries)
+
+
+def test_finished_images_cost_nothing():
+    """The model sees as many images as the result says, and no minimisation outlives its iterations."""
+    seen = 0
+    model = trained()
+
+    def counting(x: Tensor) -> Tensor:
+        nonlocal seen
+        seen += len(x)
+        return model(x)
+
+    search = replace(QUICK, iterations=37)
+    result = carlini_wagner_l2(counting, unseen(9), search, batch_size=4)
+    assert result.queries.sum() == seen
+    assert result.queries.max() <= 1 + search.search_steps * 37
+    assert result.queries.min() < 1 + search.search_steps * 37
+
+
+def test_a_handful_of_iterations_is_used():
+    """A short minimisation is not over at its first look while its loss falls."""
+    result = carlini_wagner_l2(trained(), unseen(5), Search(lr=0.5, iterations=8, search_steps=1, initial_c=10.0))
+    assert result.queries.max() == 1 + 8
+    assert result.success.any()
+
+
+def test_an_impossible_attack_is_missing_and_short():
+    def flat(x: Tensor) -> Tensor:
+        return 0.0 * x.flatten(1)[:, :3] + torch.tensor([1.0, 3.0, 2.0])
+
+    result = carlini_wagner_l2(flat, unseen(3), QUICK, keep_images=True)
+    assert np.isnan(result.l2).all()
+    assert result.failures == 3
+    np.testing.assert_array_equal(result.images, unseen(3).numpy())
+    np.testing.assert_array_equal(result.queries, 1 + QUICK.search_steps * 25)  # the first look ends each step
+    assert result.notices == ()
+
+
+def test_a_model_without_gradient_says_so():
+    result = carlini_wagner_l2(lambda x: torch.ones(len(x), 4), unseen(3))
+    assert np.isnan(result.l2).all()
+    assert "no gradient" in result.notices[0]
+
+
+def test_the_model_comes_back_as_it_was():
+    model = nn.Sequential(network(), nn.Dropout(0.9))
+    model.train()
+    model[0][0].eval()
+    model[0][0].weight.requires_grad_(False)
+    seen: list[tuple[bool, bool]] = []
+    hook = model.register_forward_hook(
+        lambda module, *_: seen.append((module.training, any(p.requires_grad for p in module.parameters())))
+    )
+    carlini_wagner_l2(model, unseen(2), replace(QUICK, iterations=5))
+    hook.remove()
+    assert set(seen) == {(False, False)}
+    assert model.training
+    assert model[1].training
+    assert not model[0][0].training
+    assert [p.requires_grad for p in model.parameters()] == [False, True, True, True, True, True]
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_gradient_of_the_hinge_by_finite_differences():
+    model = network().double().requires_grad_(False)
+
+    def logits_of(x: Tensor) -> Tensor:
+        return model(x.double())
+
+    x = unseen(4).clone()
+    y, c = logits_of(x).argmax(dim=1), torch.tensor([0.5, 1.0, 2.0, 4.0])
+    _, changed, gradient = push(logits_of, x, y, c, 0.0)
+    assert not changed.any()
+    direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def hinge(step: float) -> Tensor:
+        z = logits_of(x.double() + step * direction)
+        return c * (z.gather(1, y[:, None])[:, 0] - z.scatter(1, y[:, None], -torch.inf).amax(dim=1))
+
+    slope = (hinge(1e-6) - hinge(-1e-6)) / 2e-6
+    torch.testing.assert_close((gradient.double() * direction).flatten(1).sum(dim=1), slope, rtol=1e-4, atol=1e-6)
+
+
+def test_progress_rises_to_one_and_cancel_stops():
+    reports: list[float] = []
+    search = replace(QUICK, iterations=20)
+    carlini_wagner_l2(trained(), unseen(6), search, batch_size=3, run=Run(lambda done, words: reports.append(done)))
+    assert reports == sorted(reports)
+    assert reports[-1] == 1.0
+    token = threading.Event()
+    calls = 0
+    model = trained()
+
+    def stopping(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 7:
+            token.set()
+        return model(x)
+
+    with pytest.raises(Cancelled):
+        carlini_wagner_l2(stopping, unseen(6), search, run=Run(cancel=token))
+    assert calls == 7
+
+
+def test_everything_stays_on_the_device():
+    search = replace(QUICK, lr=0.1, iterations=12, search_steps=3, initial_c=1.0)
+    weight = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+    here = carlini_wagner_l2(lambda x: x.flatten(1) @ weight, unseen(6), search, batch_size=4)
+    assert here.success.any()
+    with pretend_device() as device:
+        there_weight = weight.to(device)
+        there = carlini_wagner_l2(
+            lambda x: x.flatten(1) @ there_weight, unseen(6), search, batch_size=4, device=device, keep_images=True
+        )
+    np.testing.assert_allclose(there.l2, here.l2, rtol=1e-3)
+
+
+BAD = {
+    "outside the bounds": (lambda x: x.flatten(1), torch.full((2, 1, 2, 2), 1.5), {}, "between 0 and 1"),
+    "not a number": (lambda x: x.flatten(1), torch.full((2, 1, 2, 2), torch.nan), {}, "between 0 and 1"),
+    "no images": (lambda x: x.flatten(1), torch.zeros(0, 1, 2, 2), {}, "at least 1"),
+    "one logit": (lambda x: x.flatten(1)[:, :1], torch.zeros(2, 1, 2, 2), {}, "2 x 1"),
+    "not a tensor": (lambda x: (x,), torch.zeros(2, 1, 2, 2), {}, "a tuple"),
+    "infinite logits": (lambda x: x.flatten(1) / 0.0, torch.ones(2, 1, 2, 2), {}, "not finite"),
+    "wrong shape": (nn.Linear(3, 2), torch.zeros(2, 1, 2, 2), {}, "fails on images of 1 x 2 x 2"),
+    "no learning": (lambda x: x.flatten(1), torch.zeros(2, 1, 2, 2), {"lr": 0.0}, "learning rate of 0"),
+    "no steps": (lambda x: x.flatten(1), torch.zeros(2, 1, 2, 2), {"search_steps": 0}, "0 search steps"),
+    "no range": (lambda x: x.flatten(1), torch.zeros(2, 1, 2, 2), {"bounds": (1.0, 0.0)}, "bounds from 1 to 0"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_what_cannot_be_attacked_is_said(case: str):
+    model, images, settings, words = BAD[case]
+    with pytest.raises(AttackError, match=words):
+        carlini_wagner_l2(model, images, Search(**settings))
