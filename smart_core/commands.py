@@ -79,7 +79,8 @@ def compare(options: Namespace) -> None:
     print(f"{data.name}: fitted on {len(data.validation)}, judged on {len(data.test)}, {data.classes} classes")
     for notice in data.notices:
         print(f"note: {notice}")
-    header = ["method", *(METRICS[name].label for name in HEADLINE), "95 % of ECE", "par.", "s", "top-1", ""]
+    labels = [METRICS[name].label for name in HEADLINE]
+    header = ["method", *labels, "ECE 95 % interval", "ECE floor", "parameters", "fit s", "top-1", "by ECE"]
     rows = []
     for id, row in result.results.items():
         if not row.available:
@@ -91,6 +92,7 @@ def compare(options: Namespace) -> None:
                 methods()[id].label,
                 *(_cell(name, row.mean(name), row.std(name)) for name in HEADLINE),
                 f"{100 * ends.low:.2f}-{100 * ends.high:.2f}",
+                f"{100 * row.floor['ece'].q95:.2f}",
                 str(row.parameters),
                 f"{row.fit_seconds:.1f}",
                 "kept" if row.keeps_top1 else "may change",
@@ -98,13 +100,10 @@ def compare(options: Namespace) -> None:
             ]
         )
     print(table(header, rows))
-    floor = result.floor.get("ece")
-    if floor is None:
-        return
     print(
-        "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds. "
-        f"A perfectly calibrated model with this model's confidences would show an ECE of {100 * floor.mean:.2f} "
-        f"on average, and below {100 * floor.q95:.2f} in 95 of 100 cases."
+        "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.\n"
+        "ECE floor: a perfectly calibrated model with the method's confidences stays below it in 95 of 100 test sets.\n"
+        "tied: the paired test cannot tell the method from the best."
     )
 
 
@@ -158,6 +157,8 @@ def apply(options: Namespace) -> None:
     from smart_core.calibrators import load_calibrator
     from smart_core.data.unlabelled import load_logits
 
+    if Path(options.out).suffix != ".npz":
+        raise CalibrationError(f"--out {options.out}: probabilities are written as npz; give a name that ends in .npz.")
     calibrator = load_calibrator(options.calibrator, device=options.device)
     parts = load_logits(options.files if len(options.files) > 1 else options.files[0])
     written = {
@@ -171,6 +172,8 @@ def apply(options: Namespace) -> None:
     if options.json != "-":
         shapes = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in summary.items())
         print(f"{calibrator.label} applied: {shapes}, written to {options.out}")
+        for notice in dict.fromkeys(str(notice) for part in parts.values() for notice in part.notices):
+            print(f"note: {notice}")
 
 
 def sensitivity(options: Namespace) -> None:

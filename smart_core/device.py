@@ -26,9 +26,13 @@ def resolve_device(name: str) -> torch.device:
     """`auto` takes CUDA, then MPS, then the CPU; anything else is PyTorch's own name of a device."""
     if name != "auto":
         try:
-            return torch.device(name)
+            device = torch.device(name)
         except RuntimeError as error:
             raise CalibrationError(f"There is no device called '{name}'; use auto, cuda, mps or cpu.") from error
+        available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        if not available.get(device.type, True):
+            raise CalibrationError(f"This machine has no {device.type} device that PyTorch can use; use auto or cpu.")
+        return device
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():
@@ -82,6 +86,14 @@ def like_input(result: Tensor, example: Any) -> Any:
     if isinstance(example, Tensor):
         return result.to(example.device)
     return result.cpu().numpy()
+
+
+def whole_numbers(array: Any) -> bool:
+    """Whether an array holds whole numbers only, whatever its type."""
+    if isinstance(array, Tensor):
+        return not array.is_floating_point() or bool((array == array.round()).all())
+    values = np.asarray(array)
+    return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.round(values)).all()))
 
 
 def rows_per_chunk(columns: int) -> int:

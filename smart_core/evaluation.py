@@ -17,6 +17,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
 from smart_core.device import threads_for
+from smart_core.errors import CalibrationError
 from smart_core.indicators import margin
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
 from smart_core.metrics.classwise_cells import ClasswiseCells
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from smart_core.data.logitset import Part
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """One calibrator on one labelled set, sample by sample."""
 
@@ -57,7 +58,10 @@ class Evaluation:
 
     def metric(self, name: str, bins: int = 15) -> float:
         """The value of a metric of `METRICS`."""
-        return METRICS[name].value(self, bins)
+        return metric_named(name).value(self, bins)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({len(self):,} samples, accuracy {np.mean(self.correct):.4f}, ECE {self.metric('ece'):.4f})"
 
     def without_cells(self) -> Evaluation:
         """The same without the classwise sums, the one part whose size grows with the classes."""
@@ -217,6 +221,14 @@ METRICS: dict[str, Metric] = {
     ),
 }
 """Every metric by the name that scripts, tables and links use."""
+
+
+def metric_named(name: str) -> Metric:
+    """A metric by its name; an unknown one is an error that lists them."""
+    if name not in METRICS:
+        raise CalibrationError(f"There is no metric '{name}'; the metrics are {' '.join(METRICS)}.")
+    return METRICS[name]
+
 
 HEADLINE = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")
 """The metrics of the leaderboard, each with an interval."""

@@ -144,9 +144,8 @@ def test_finished_images_cost_nothing():
 
 def test_a_handful_of_iterations_is_used():
     """A short minimisation is not over at its first look while its loss falls."""
-    result = carlini_wagner_l2(trained(), unseen(5), Search(lr=0.5, iterations=8, search_steps=1, initial_c=10.0))
-    assert result.queries.max() == 1 + 8
-    assert result.success.any()
+    result = carlini_wagner_l2(trained(), unseen(5), Search(lr=0.01, iterations=8, search_steps=1, initial_c=10.0))
+    np.testing.assert_array_equal(result.queries, 1 + 8)
 
 
 def test_an_impossible_attack_is_missing_and_short():

@@ -47,6 +47,7 @@ def test_compare_json_to_a_file_and_a_table(bundle: Path, tmp_path: Path, capsys
     assert "TS" in shown
     assert "needs features and head" in shown
     assert "perfectly calibrated model" in shown
+    assert "ECE floor" in shown
 
 
 def test_fit_then_apply_gives_the_engines_probabilities(bundle: Path, tmp_path: Path):
@@ -95,9 +96,10 @@ BAD = {
     "unknown setting": (["fit", "BUNDLE", "--set", "sigm=1", "--out", "x"], "sigma"),
     "bad number": (["fit", "BUNDLE", "--set", "sigma=big", "--out", "x"], "must be a number"),
     "out of range": (["fit", "BUNDLE", "--set", "sigma=-1", "--out", "x"], "outside its range"),
-    "not a calibrator": (["apply", "BUNDLE", "BUNDLE", "--out", "x"], "not a calibrator file"),
+    "not a calibrator": (["apply", "BUNDLE", "BUNDLE", "--out", "x.npz"], "not a calibrator file"),
     "no such metric": (["sensitivity", "BUNDLE", "--metric", "foo"], "no metric 'foo'"),
     "no such folder": (["fit", "BUNDLE", "--method", "ts", "--out", "absent/ts.safetensors"], "absent"),
+    "not an npz": (["apply", "x.safetensors", "BUNDLE", "--out", "rows.csv"], "ends in .npz"),
     "no such device": (["fit", "BUNDLE", "--method", "ts", "--device", "abacus", "--out", "x"], "abacus"),
 }
 

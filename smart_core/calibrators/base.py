@@ -13,7 +13,7 @@ from torch import Tensor
 
 from smart_core.calibrators.rows import all_finite
 from smart_core.calibrators.settings import Setting, setting, settings_of
-from smart_core.device import like_input, resolve_device, rows_per_chunk, threads_for, to_tensor
+from smart_core.device import like_input, resolve_device, rows_per_chunk, threads_for, to_tensor, whole_numbers
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
 from smart_core.run import CancelToken, Progress, Run, Trace
@@ -184,6 +184,8 @@ class Calibrator(ABC):
     def _fit_data(self, logits: Any, labels: Any, features: Any, head: Any) -> FitData:
         device = resolve_device(self.device)
         z = Logits(to_tensor(logits, device))
+        if not whole_numbers(labels):
+            raise CalibrationError(f"{self.label}: labels must be whole numbers, one class index a sample.")
         y = to_tensor(labels, device, torch.int64)
         if z.ndim != 2 or z.shape[1] < 2 or z.shape[0] < 1:
             raise CalibrationError(f"{self.label}: logits must be (N, K) with K >= 2, not {tuple(z.shape)}.")

@@ -185,7 +185,7 @@ def loss_curvature(
     b_curvature = torch.full_like(bias, 2.0 * penalty.intercept / classes)
     for rows, y in _chunks(x, labels, weight, tick):
         q = torch.softmax(scores(rows, weight, bias), dim=1)
-        residual = q.scatter_add(1, y, -torch.ones_like(q[:, :1]))
+        residual = q.scatter(1, y, q.gather(1, y) - 1.0)
         variance = (q - q * q + residual * residual) / (2.0 * count)
         _add_products(w_curvature, b_curvature, variance, rows * rows)
     off_diagonal = 2.0 * penalty.off_diagonal / (classes * (classes - 1))

@@ -35,7 +35,7 @@ class Head:
     """(K,) float32."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Part:
     """One side of the split: aligned arrays, one row a sample."""
 
@@ -52,6 +52,10 @@ class Part:
 
     def __len__(self) -> int:
         return int(self.logits.shape[0])
+
+    def __repr__(self) -> str:
+        extra = [name for name, _ in self.arrays() if name not in ("logits", "labels")]
+        return f"Part({len(self):,} samples, {self.classes} classes{', with ' if extra else ''}{', '.join(extra)})"
 
     @property
     def classes(self) -> int:
@@ -92,7 +96,7 @@ class Part:
                 yield name, array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogitSet:
     """Validation and test logits of one model, with what else the file gave."""
 
@@ -102,6 +106,9 @@ class LogitSet:
     head: Head | None = None
     class_names: tuple[str, ...] | None = None
     notices: tuple[Notice, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return f"LogitSet({self.name!r}, {self.classes} classes, {len(self.validation):,} + {len(self.test):,} samples)"
 
     @property
     def classes(self) -> int:

@@ -12,8 +12,8 @@ from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators import select
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import Cancelled, SmartError
-from smart_core.evaluation import HEADLINE, METRICS, Evaluation
+from smart_core.errors import CalibrationError, Cancelled, SmartError
+from smart_core.evaluation import HEADLINE, METRICS, Evaluation, metric_named
 from smart_core.experiments.fitting import Settings, fit_method, judge, seeds_for, unavailable
 from smart_core.experiments.result import Result
 from smart_core.metrics.floor import Floor, noise_floor
@@ -62,7 +62,7 @@ class MethodResult:
         return float(np.std(values, ddof=1)) if len(set(values)) > 1 else 0.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Comparison(Result):
     """The leaderboard of one data set."""
 
@@ -74,6 +74,9 @@ class Comparison(Result):
     tied: dict[str, bool] = field(default_factory=dict)
     """Method -> whether the paired bootstrap cannot tell it from the best by the primary metric."""
     best: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.data!r}, {len(self.results)} methods, best by {self.metric}: {self.best})"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -156,6 +159,9 @@ def compare(
     method that fails explains itself in its row; the others go on.
     """
     ids = select(list(methods) if not isinstance(methods, str) else methods)
+    metric_named(metric)
+    if seeds < 1:
+        raise CalibrationError(f"seeds={seeds} must be at least 1.")
     run = Run(progress, cancel)
     results: dict[str, MethodResult] = {}
     for number, id in enumerate(ids):

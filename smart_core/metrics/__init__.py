@@ -39,8 +39,8 @@ _LATER = {
     "interval": "intervals",
     "Floor": "floor",
     "noise_floor": "floor",
+    "floor_pvalue": "floor",
     "is_beyond_noise": "floor",
-    "bootstrap_interval": "bootstrap",
     "bootstrap_reliability_band": "bootstrap",
     "Difference": "paired",
     "paired_difference": "paired",
@@ -82,7 +82,12 @@ __all__ = [
     "smooth_reliability",
     "soft_ece",
     "top_label",
+    *_LATER,
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from smart_core.calibrators.linear import (
     centred,
     log_probabilities,
     loss_and_gradient,
+    loss_curvature,
     odir,
     prior_around_temperature,
 )
@@ -54,6 +55,32 @@ def test_loss_and_gradient_are_those_of_the_formula(shape: tuple[int, ...]):
     assert value == pytest.approx(expected.item())
     np.testing.assert_allclose(w_gradient, w.grad, atol=1e-12)
     np.testing.assert_allclose(b_gradient, b.grad, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3)])
+def test_curvature_is_half_way_from_hessian_to_squared_gradients(shape: tuple[int, ...]):
+    """The Hessian's diagonal and the mean of squared sample gradients estimate the same; the penalty is in both."""
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(20, 3, generator=generator, dtype=torch.float64)
+    y = torch.randint(3, (20,), generator=generator)
+    theta = torch.randn(int(np.prod(shape)) + 3, generator=generator, dtype=torch.float64)
+    penalty = Penalty(off_diagonal=0.7, diagonal=0.3, intercept=0.2)
+
+    def loss(t: torch.Tensor, rows: slice, p: Penalty) -> torch.Tensor:
+        return plain_loss(x[rows], y[rows], t[:-3].view(shape), t[-3:], p)
+
+    def hessian(p: Penalty) -> torch.Tensor:
+        return torch.autograd.functional.hessian(lambda t: loss(t, slice(None), p), theta).diagonal()
+
+    squares = torch.stack(
+        [
+            torch.autograd.functional.jacobian(lambda t, n=n: loss(t, slice(n, n + 1), Penalty()), theta) ** 2
+            for n in range(20)
+        ]
+    ).mean(dim=0)
+    expected = 0.5 * (hessian(penalty) + squares + hessian(penalty) - hessian(Penalty()))
+    parts = loss_curvature(x, y, theta[:-3].view(shape), theta[-3:], penalty, lambda: None)
+    np.testing.assert_allclose(torch.cat([part.reshape(-1) for part in parts]), expected, atol=1e-12)
 
 
 def test_chunks_do_not_change_the_sum(monkeypatch: pytest.MonkeyPatch):
