@@ -39,9 +39,9 @@ def unseen(count: int) -> Tensor:
 
 @cache
 def trained(epochs: int = 8) -> nn.Module:
-    """The network after a few passes over its training digits."""
+    """The network after a few passes over its training digits, whatever mode its first caller is in."""
     images, labels = (part[:TRAINED_ON] for part in digits())
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         model = network()
         optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
