@@ -27,6 +27,7 @@ def save_calibrator(calibrator: Calibrator, path: str | PathLike[str]) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+    temporary.chmod(0o644)  # a temporary file is its owner's alone, a calibrator is for sharing
     temporary.replace(target)
 
 

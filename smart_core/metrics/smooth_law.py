@@ -71,6 +71,8 @@ def smece_of_mass(mass: Matrix) -> Vector:
     in log sigma, in which the logarithm of the sum is nearly straight.
     """
     centre = float(np.median(fixed_points(mass[:5], 9)))
+    if centre <= 0.0:  # rows of zeros: no width to build a ladder about
+        return fixed_points(mass)
     first = round(-2 * np.log2(centre) - 1.5)
     log_sigma = -np.arange(first + 3, first - 1, -1)[:, None] * np.log(2) / 2
     small = mass.astype(np.float32)

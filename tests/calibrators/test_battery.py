@@ -82,6 +82,7 @@ def test_saved_and_loaded_gives_the_same_bits(id: str, problem: Problem, tmp_pat
     before = calibrator.predict_proba(problem.logits, features=problem.features)
     np.testing.assert_array_equal(before, loaded.predict_proba(problem.logits, features=problem.features))
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])

@@ -50,3 +50,10 @@ def test_what_is_missing_is_named() -> None:
         noise_floor("ece")
     with pytest.raises(ValueError, match="choose one of"):
         noise_floor("nll", [0.5])
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
+def test_a_model_that_is_certain_and_calibrated_has_no_noise(metric: str):
+    floor = noise_floor(metric, np.ones(9))
+    assert floor.mean == 0.0
+    assert floor.q95 == 0.0
