@@ -178,12 +178,11 @@ def apply(options: Namespace) -> None:
 
 def sensitivity(options: Namespace) -> None:
     """The heatmap as a table."""
-    from smart_core.evaluation import METRICS
+    from smart_core.evaluation import metric_named
     from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
     from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
 
-    if options.metric not in METRICS:
-        raise CalibrationError(f"There is no metric '{options.metric}'; the metrics are {' '.join(METRICS)}.")
+    metric = metric_named(options.metric)
     data = _load(options)
     bar = ProgressBar()
     try:
@@ -208,7 +207,7 @@ def sensitivity(options: Namespace) -> None:
             for sigma, means, stds in zip(result.sigmas, result.mean(), result.std(), strict=True)
         ]
         print(table(header, rows))
-        print(f"{METRICS[options.metric].label} on {len(data.test)} test samples, {options.seeds} seeds a cell")
+        print(f"{metric.label} on {len(data.test)} test samples, {options.seeds} seeds a cell")
 
 
 def attack(options: Namespace) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import Cancelled
-from smart_core.evaluation import METRICS
+from smart_core.errors import CalibrationError, Cancelled
+from smart_core.evaluation import METRICS, metric_named
 from smart_core.experiments.fitting import Settings, fit_method, judge
 from smart_core.experiments.result import Result
 from smart_core.run import CancelToken, Progress, Run
@@ -91,6 +91,9 @@ def sensitivity(
     `on_cell(row, column, result so far)` is called as cells finish. A cancelled study returns the cells it
     has, with `complete=False`.
     """
+    metric_named(metric)
+    if seeds < 1:
+        raise CalibrationError(f"seeds={seeds} must be at least 1.")
     run = Run(progress, cancel)
     shape = (len(sigmas), len(deltas), seeds)
     result = Sensitivity(

@@ -60,6 +60,13 @@ def test_a_cancelled_sensitivity_keeps_its_cells(data):
     assert json.loads(result.to_json())["mean"][1][1] is None
 
 
+def test_a_wrong_metric_or_no_seed_is_said_before_any_work(data):
+    for arguments, words in (({"metric": "foo"}, "no metric 'foo'"), ({"seeds": 0}, "at least 1")):
+        for study in (sc.sensitivity, sc.compare):
+            with pytest.raises(CalibrationError, match=words):
+                study(data, **arguments)
+
+
 def test_ablation_fills_the_papers_two_tables(data):
     result = sc.ablation(data, seeds=1, methods=("ts", "smart"), settings={"smart": QUICK})
     assert result.objectives.mean().shape == (2, len(OBJECTIVES))
