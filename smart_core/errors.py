@@ -19,5 +19,13 @@ class CalibratorFileError(SmartError):
     """A saved calibrator cannot be read."""
 
 
+class ExportError(SmartError):
+    """A result or a calibrator cannot be written in the form asked for."""
+
+
+class WorkspaceError(SmartError):
+    """A workspace cannot be saved or restored."""
+
+
 class Cancelled(SmartError):
     """The caller's cancel token was set; whatever had finished before is kept by the caller."""

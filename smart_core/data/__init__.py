@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from smart_core.data.bundle import save_bundle
 from smart_core.data.load import ArrayInfo, describe, from_arrays, load
-from smart_core.data.logitset import Head, LogitSet, Notice, Part
+from smart_core.data.logitset import Cure, Head, LogitSet, Notice, Part
 from smart_core.data.split import stratified_split, stratified_subset
 
 __all__ = [
     "ArrayInfo",
+    "Cure",
     "Head",
     "LogitSet",
     "Notice",

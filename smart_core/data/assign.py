@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from smart_core.data.found import Found, refuse
+from smart_core.data.found import Found, plural, refuse, shape_shown
 from smart_core.data.logitset import Notice
+from smart_core.data.reading import BY_HAND
 from smart_core.data.roles import ROLES, ROW_ROLES, preference
 from smart_core.data.shapes import could_be_labels, could_be_scores, same_length
-from smart_core.data.slots import WHOLE, Files, Slot, file_names, slots_of
+from smart_core.data.slots import WHOLE, Files, Roles, Slot, file_names, slots_of
 from smart_core.errors import LogitFileError
 
 
@@ -33,13 +33,13 @@ class Assignment:
         return next((role for role, item in self.shared.items() if item is found), "ignored")
 
 
-def assign(files: Files, roles: Mapping[str, str] | None = None) -> Assignment:
+def assign(files: Files, roles: Roles | None = None) -> Assignment:
     """Gives every array its place, or says in one sentence what is missing or ambiguous."""
-    slots = slots_of(files, roles or {})
+    slots = slots_of(files, roles)
     result = Assignment(ignored=[s.found for s in slots if s.role == "ignore"])
     for role in ROLES:
         if role not in ROW_ROLES:
-            _put(result.shared, role, [s for s in slots if s.role == role], result)
+            put(result.shared, role, [s for s in slots if s.role == role], result.ignored)
     rows = [s for s in slots if s.of_rows]
     if {s.split for s in rows} == {WHOLE}:
         rows = _nameless_quartet(rows, result)
@@ -52,11 +52,11 @@ def assign(files: Files, roles: Mapping[str, str] | None = None) -> Assignment:
         raise refuse(file_names(files), "no arrays were found that could be logits", cure)
     if any(s.found.split == s.split and s.role is None for s in rows):
         text = f"{file_names(files)}: the first pair of arrays is taken as validation, the second as test."
-        result.notices.append(Notice("positional_pairs", text))
+        result.notices.append(Notice("positional_pairs", text, BY_HAND))
     if result.ignored:
         names = ", ".join(f"'{item.key}'" for item in result.ignored[:5])
         more = ", ..." if len(result.ignored) > 5 else ""
-        result.notices.append(Notice("ignored_arrays", f"{file_names(files)}: not used: {names}{more}."))
+        result.notices.append(Notice("ignored_arrays", f"{file_names(files)}: not used: {names}{more}.", BY_HAND))
     return result
 
 
@@ -72,7 +72,7 @@ def _nameless_quartet(slots: list[Slot], result: Assignment) -> list[Slot]:
         labels = labels[::-1]
     file = slots[0].found.file
     text = f"{file}: four nameless arrays; the first logits are taken as validation, the second as test."
-    result.notices.append(Notice("guessed_roles", text))
+    result.notices.append(Notice("guessed_roles", text, BY_HAND))
     return [
         Slot(pair[i].found, side, role)
         for role, pair in (("logits", scores), ("labels", labels))
@@ -84,20 +84,23 @@ def _part(slots: list[Slot], files: Files, result: Assignment) -> dict[str, Foun
     """The arrays of one side, roles missing by name found by shape."""
     part: dict[str, Found] = {}
     for role in ROW_ROLES:
-        _put(part, role, [s for s in slots if s.role == role], result)
+        put(part, role, [s for s in slots if s.role == role], result.ignored)
     free = [s.found for s in slots if s.role is None]
     for role, test in (("labels", could_be_labels), ("logits", could_be_scores)):
         if role in part:
             continue
         other = part.get("labels" if role == "logits" else "logits")
-        fits = [item for item in free if test(item) and (other is None or same_length(item, other))]
+        likely = [item for item in free if test(item)]
+        fits = [item for item in likely if other is None or same_length(item, other)]
+        if not fits and len(likely) == 1 and other is not None:
+            raise _unequal(role, likely[0], other)
         if len(fits) != 1:
             raise _missing(role, slots, fits, files)
         part[role] = fits[0]
         free.remove(fits[0])
         if not (fits[0].path and isinstance(fits[0].path[-1], int)):  # a (logits, labels) pair is no guess
             text = f"{fits[0].file}: {fits[0].label} taken as the {role}, by its shape."
-            result.notices.append(Notice("guessed_roles", text))
+            result.notices.append(Notice("guessed_roles", text, BY_HAND))
     result.ignored += free
     return _swapped(part, result)
 
@@ -107,12 +110,12 @@ def _swapped(part: dict[str, Found], result: Assignment) -> dict[str, Found]:
     scores, labels = part["logits"], part["labels"]
     if could_be_scores(labels) and len(labels.shape) == 2 and len(scores.shape) == 1 and could_be_labels(scores):
         text = f"{scores.file}: {scores.label} holds labels and {labels.label} logits, against their names."
-        result.notices.append(Notice("swapped", text))
+        result.notices.append(Notice("swapped", text, BY_HAND))
         return {**part, "logits": labels, "labels": scores}
     return part
 
 
-def _put(target: dict[str, Found], role: str, slots: list[Slot], result: Assignment) -> None:
+def put(target: dict[str, Found], role: str, slots: list[Slot], ignored: list[Found]) -> None:
     """The likeliest of several arrays with one role; two that differ and are equally likely are an error."""
     if not slots:
         return
@@ -129,7 +132,7 @@ def _put(target: dict[str, Found], role: str, slots: list[Slot], result: Assignm
         what = f"both {first.label} and {second.label} of {second.file} could be the {role}"
         raise refuse(first.file, what, "give the files as val= and test=, or say which is which with roles=")
     target[role] = ordered[0].found
-    result.ignored += [slot.found for slot in ordered[1:]]
+    ignored += [slot.found for slot in ordered[1:]]
 
 
 def _missing(role: str, slots: list[Slot], fits: list[Found], files: Files) -> LogitFileError:
@@ -140,11 +143,20 @@ def _missing(role: str, slots: list[Slot], fits: list[Found], files: Files) -> L
     broken = next((s.found for s in slots if s.found.problem), None)
     if broken is not None:
         what = f"no {role} were found, and {broken.label} {broken.problem}"
-        return refuse(file_names(files), what, f"save the {role} as a plain numeric array")
+        return refuse(file_names(files), what, broken.cure)
     mine, other = ("label", "logit") if role == "labels" else ("logit", "label")
     cure = f"give the {mine} file beside the {other} file"
     return refuse(file_names(files), f"no {role} were found among {listed}", f"{cure}, or name the array {role}")
 
 
+def _unequal(role: str, item: Found, other: Found) -> LogitFileError:
+    """The only array that could have the role, but for its length."""
+    labels, logits = (item, other) if role == "labels" else (other, item)
+    counts = f"{plural(logits.shape[0], 'row')} but {labels.label} has {max(labels.shape, default=0):,} entries"
+    where = labels.file if labels.file == logits.file else f"{logits.file} and {labels.file}"
+    cure = f"save logits and labels from the same samples, or name another array {role}"
+    return refuse(where, f"{logits.label} has {counts}", cure)
+
+
 def _described(item: Found) -> str:
-    return f"'{item.key}' ({' x '.join(map(str, item.shape))} {item.dtype})"
+    return f"'{item.key}' ({shape_shown(item.shape)} {item.dtype})" if item.shape else f"'{item.key}' (a single value)"

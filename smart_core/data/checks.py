@@ -59,9 +59,12 @@ def _row_hashes(part: Part) -> list[int]:
 def odd_values(part: Part, name: str) -> list[Notice]:
     """Huge logits, and rows in which the two largest are equal."""
     notices = []
-    largest = max(float(part.logits.max()), -float(part.logits.min()))
-    if largest > HUGE:
-        text = f"The {name} logits reach {largest:.2g} in magnitude: confidences are 0 or 1 before any scaling."
+    high, low = float(part.logits.max()), float(part.logits.min())
+    if high > HUGE:
+        text = f"The {name} logits reach {high:.2g}: confidences are 0 or 1 before any scaling."
+        notices.append(Notice("huge_logits", text))
+    elif low < -HUGE:
+        text = f"The {name} logits go down to {low:.2g}, further than a network puts out: masked classes, perhaps."
         notices.append(Notice("huge_logits", text))
     constant, tied = _ties(part.logits)
     if constant == len(part):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from smart_core.data.found import Found, plural, refuse
+from smart_core.data.found import Found, plural, refuse, shape_shown
 from smart_core.data.logitset import Array, Head, Notice
 from smart_core.data.scores import as_float32, scan
 
@@ -14,12 +14,14 @@ from smart_core.data.scores import as_float32, scan
 def features_of(item: Found, rows: int, notices: list[Notice]) -> Array:
     """(N, D) float32."""
     values = item.values
+    if item.kind in "US":
+        raise refuse(item.file, f"{item.label} holds text instead of numbers", "save the features as numbers")
+    if values.ndim == 0:
+        raise refuse(item.file, f"{item.label} is a single number", "give one row of features a sample")
     if values.ndim > 2:
         values = values.reshape(len(values), -1)
     if values.ndim == 1:
         values = values[:, None]
-    if item.kind in "US":
-        raise refuse(item.file, f"{item.label} holds text instead of numbers", "save the features as numbers")
     if len(values) != rows and values.shape[1] == rows:
         notices.append(Notice("transposed_features", f"{item.file}: {item.label} was transposed to one row a sample."))
         values = values.T
@@ -81,7 +83,7 @@ def head_of(shared: Mapping[str, Found], classes: int, features: Array | None, n
         notices.append(Notice("head_transposed", f"{weight_item.file}: {weight_item.label} was transposed."))
         weight = weight.T
     if weight.shape != (classes, depth) or weight_item.kind in "US":
-        shape = " x ".join(map(str, weight.shape))
+        shape = shape_shown(weight.shape)
         needed = f"{classes} classes and {depth} features need {classes} x {depth}"
         what = f"{weight_item.label} is {shape} where {needed}"
         raise refuse(weight_item.file, what, "save the weight of the last layer, or leave it out")
@@ -112,5 +114,5 @@ def class_names_of(item: Found, classes: int, notices: list[Notice]) -> tuple[st
 
 def _same_rows(item: Found, found: int, rows: int) -> None:
     if found != rows:
-        what = f"{item.label} has {plural(found, 'row')} but there are {plural(rows, 'label')}"
+        what = f"{item.label} has {plural(found, 'row')} but the logits have {rows:,}"
         raise refuse(item.file, what, "save both from the same samples, in the same order")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from smart_core.data.found import Found, plural, refuse, shown
+from smart_core.data.found import Found, plural, refuse, shape_shown, shown
 from smart_core.data.logitset import Array, Notice
+from smart_core.data.reading import START_AT_0, START_AT_1
 
 
 def is_one_hot(array: Array) -> bool:
@@ -20,8 +21,10 @@ def is_one_hot(array: Array) -> bool:
 def flat_labels(item: Found, notices: list[Notice]) -> Array:
     """A vector: int64, or strings. (N, 1) and (1, N) are squeezed, one-hot rows replaced by their place."""
     values = item.values
+    if values.ndim == 0:
+        raise refuse(item.file, f"{item.label} is a single value", "give one whole number a row")
     if values.ndim > 1 and sum(n != 1 for n in values.shape) <= 1:
-        text = f"{item.file}: {item.label} of shape {_shape(values)} taken as a vector of labels."
+        text = f"{item.file}: {item.label} of shape {shape_shown(values.shape)} taken as a vector of labels."
         notices.append(Notice("column_labels", text))
         values = values.reshape(-1)
     if values.ndim == 2 and values.dtype.kind in "biuf":
@@ -31,7 +34,7 @@ def flat_labels(item: Found, notices: list[Notice]) -> Array:
                 notices.append(Notice("one_hot_labels", text))
                 return matrix.argmax(axis=1).astype(np.int64)
     if values.ndim != 1:
-        what = f"{item.label} of shape {_shape(values)} is neither a vector of labels nor one-hot"
+        what = f"{item.label} of shape {shape_shown(values.shape)} is neither a vector of labels nor one-hot"
         raise refuse(item.file, what, "give one whole number a row")
     if values.dtype.kind == "S":
         return np.char.decode(values, "utf-8", "replace")
@@ -77,8 +80,10 @@ def coded_text(
         what = f"{item.label} holds text such as '{word}', and no class names say which class is which"
         raise refuse(item.file, what, "add class_names in the order of the logit columns, or give whole numbers")
     place = {name: i for i, name in enumerate(names)}
+    twice = {name for i, name in enumerate(names) if place[name] != i}
     coded = []
     for (item, _), values in zip(labels, stripped, strict=True):
+        _refuse_twofold(item, values, names, twice)
         codes = np.array([place.get(text, -1) for text in values.tolist()], dtype=np.int64)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
@@ -89,19 +94,30 @@ def coded_text(
     return coded, names
 
 
+def _refuse_twofold(item: Found, values: Array, names: tuple[str, ...], twice: set[str]) -> None:
+    """Raises where a label is a name that two classes share."""
+    row = next((i for i, text in enumerate(values.tolist()) if text in twice), None) if twice else None
+    if row is not None:
+        word = str(values[row])
+        bearers = " and ".join(str(k) for k, name in enumerate(names) if name == word)
+        what = f"{item.label} holds '{shown(word)}' at row {row} (counted from 0), the name of classes {bearers}"
+        raise refuse(item.file, what, "give every class its own name, or whole numbers as labels")
+
+
 def zero_based(
-    labels: list[tuple[Found, Array]], classes: int, one_based: bool | None, notices: list[Notice]
+    labels: list[tuple[Found, Array]], classes: int, start_at: int | None, notices: list[Notice]
 ) -> list[Array]:
     """Labels in 0..K-1; those in 1..K (K occurs, 0 does not, on either side) are shifted down."""
     arrays = [values for _, values in labels]
     low = min(int(values.min()) for values in arrays)
     high = max(int(values.max()) for values in arrays)
-    shift = low >= 1 and high == classes if one_based is None else one_based
+    shift = low >= 1 and high == classes if start_at is None else start_at == 1
+    run = f"{labels[0][0].file}: labels run from {low} to {high} for {plural(classes, 'class')}"
     if shift:
         arrays = [values - 1 for values in arrays]
-        run = f"labels run from {low} to {high} for {plural(classes, 'class')}"
-        text = f"{labels[0][0].file}: {run}; 1 was subtracted."
-        notices.append(Notice("one_based_labels", text))
+        notices.append(Notice("one_based_labels", f"{run}; 1 was subtracted.", START_AT_0))
+    elif low == 1 and high < classes:
+        notices.append(Notice("no_label_is_0", f"{run}; taken as counted from 0.", START_AT_1))
     for (item, _), values in zip(labels, arrays, strict=True):
         bad = (values < 0) | (values >= classes)
         if bad.any():
@@ -117,7 +133,3 @@ def zero_based(
                 "correct or drop these rows, or check that the logits have a column per class",
             )
     return arrays
-
-
-def _shape(values: Array) -> str:
-    return " x ".join(map(str, values.shape))

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from smart_core.data import extras
 from smart_core.data.assign import Assignment, assign
 from smart_core.data.checks import notices_of
-from smart_core.data.found import Contents, Found, found_array, plural, refuse, shown
+from smart_core.data.found import Contents, Found, plural, refuse, shown
 from smart_core.data.logitset import LogitSet, Notice, Part
-from smart_core.data.parts import Cures, parts_of
+from smart_core.data.memory import found_in_memory
+from smart_core.data.partition import check_split, split_part
+from smart_core.data.parts import parts_of
 from smart_core.data.readers import read
+from smart_core.data.reading import Reading
 from smart_core.data.roles import ROLE_NAMES, role_of, split_of, words
-from smart_core.data.slots import WHOLE, Files
+from smart_core.data.slots import WHOLE, Files, Roles, slots_of
 from smart_core.data.source import Source, Sources, collect
-from smart_core.data.split import stratified_split
 from smart_core.errors import LogitFileError
 
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """One array of a file, as `describe` lists it."""
+    """One array of a file, as `describe` lists it; `key` is the name that `roles` knows it by."""
 
     file: str
     key: str
     shape: tuple[int, ...]
     dtype: str
     role: str
+    """`val_logits`, `labels`, `head_weight`, ..., or `ignored`, or `unknown`."""
+    problem: str | None = None
+    """Why it cannot be used, where it cannot."""
 
 
 def load(
@@ -43,37 +48,59 @@ def load(
     name: str | None = None,
     val_fraction: float = 0.5,
     split_seed: int = 0,
-    roles: Mapping[str, str] | None = None,
-    treat_as: str | None = None,
-    one_based: bool | None = None,
-    transpose: bool | None = None,
+    roles: Roles | None = None,
+    values: Literal["logits", "probabilities"] | None = None,
+    labels_start_at: Literal[0, 1] | None = None,
+    transposed: bool | None = None,
 ) -> LogitSet:
     """Reads logits and labels from a bundle, a pair of files, or `val=` and `test=` files.
 
-    A source is a path, bytes (with `name=`), a (name, bytes) pair, or a list of these. A set without a split
-    is split at random, stratified by label. `roles` gives arrays their role by hand ({"a": "val_logits",
-    "b": "ignore"}); `treat_as` ("logits" or "probabilities"), `one_based` and `transpose` settle what is
-    otherwise understood from the values and noted in `notices`. Whatever is wrong raises `LogitFileError`.
+    A source is a path, bytes (with `name=`), an open file, a (name, bytes) pair, or a list of these. A set
+    without a split is split at random, stratified by label. Whatever is wrong raises `LogitFileError`.
+
+    What is not said outright is understood from names, shapes and values, and noted in `notices`. These options
+    settle it instead; a notice names the one that would have it otherwise in its `cure`:
+
+    roles: which array is what, {"val_logits": "a", "val_labels": "b", ...}: the roles are logits, labels,
+        features, cw_l2 and group (of one side with val_ or test_ before), split, head_weight, head_bias and
+        class_names; the arrays go by the keys that `describe` lists, or "file:key" where two files share one. None in
+        place of an array leaves the role out. Roles that are not given are found as ever.
+    values: "logits" or "probabilities" (or percentages); by default rows that sum to 1 are probabilities, rows
+        that sum to 100 percentages.
+    labels_start_at: 0 or 1; by default 1 where the labels run up to the number of classes and none is 0.
+    transposed: whether a column is a sample; by default where only then there are as many samples as labels.
     """
-    _check_arguments(val_fraction, split_seed, treat_as)
+    check_split(val_fraction, split_seed)
+    reading = Reading(values, labels_start_at, transposed)
     files = [(item, read(item)) for item in collect(source, val, test, name)]
     sides = {item.split for item, _ in files}
     if sides in ({"val"}, {"test"}):
         given, other = ("val", "test") if sides == {"val"} else ("test", "val")
         cure = f"give {other}= as well, or pass the file without {given}= to have it split at random"
         raise refuse(files[0][0].name, f"only {given}= was given", cure)
-    cures = Cures(treat_as, one_based, transpose)
     with one_sentence(files[0][0].name):
-        return _set_of(_name_of(files, name), files, roles, cures, val_fraction, split_seed)
+        return _set_of(_name_of(files, name), files, roles, reading, val_fraction, split_seed)
 
 
-def from_arrays(name: str = "arrays", *, val_fraction: float = 0.5, split_seed: int = 0, **arrays: Any) -> LogitSet:
-    """A `LogitSet` of arrays in memory under their bundle names, through the same checks as a file."""
-    _check_arguments(val_fraction, split_seed, None)
+def from_arrays(
+    name: str = "arrays",
+    *,
+    val_fraction: float = 0.5,
+    split_seed: int = 0,
+    values: Literal["logits", "probabilities"] | None = None,
+    labels_start_at: Literal[0, 1] | None = None,
+    transposed: bool | None = None,
+    **arrays: Any,
+) -> LogitSet:
+    """A `LogitSet` of arrays in memory under their bundle names, through the same checks as a file.
+
+    NumPy arrays, torch tensors on any device, pandas columns and lists are converted, and copied.
+    """
+    check_split(val_fraction, split_seed)
+    reading = Reading(values, labels_start_at, transposed)
     with one_sentence(name):
-        present = {key: np.array(value) for key, value in arrays.items() if value is not None}
-        contents = Contents([found_array(name, (key,), value) for key, value in present.items()])
-        return _set_of(name, [(Source(name, b""), contents)], None, Cures(), val_fraction, split_seed)
+        found = [found_in_memory(name, key, value) for key, value in arrays.items() if value is not None]
+        return _set_of(name, [(Source(name, b""), Contents(found))], None, reading, val_fraction, split_seed)
 
 
 def describe(
@@ -82,16 +109,28 @@ def describe(
     val: Sources | None = None,
     test: Sources | None = None,
     name: str | None = None,
-    roles: Mapping[str, str] | None = None,
+    roles: Roles | None = None,
 ) -> list[ArrayInfo]:
-    """Every array that the files hold, with the role it would have (or `ignored`, or `unknown`)."""
+    """Every array that the files hold, with the role it would have: what a form needs to ask for `roles`.
+
+    Where the roles as a whole make no set (something is missing, or two arrays could be one thing), the role is
+    what the array's name says, or `unknown`.
+    """
     files = [(item, read(item)) for item in collect(source, val, test, name)]
     try:
         assigned: Assignment | None = assign(files, roles)
     except LogitFileError:
         assigned = None
+        told = {id(slot.found): slot.told for slot in slots_of(files, roles)}
     return [
-        ArrayInfo(item.file, item.key, item.shape, item.dtype, assigned.role_text(item) if assigned else "unknown")
+        ArrayInfo(
+            item.file,
+            item.key,
+            item.shape,
+            item.dtype,
+            assigned.role_text(item) if assigned else told[id(item)],
+            item.problem,
+        )
         for _, contents in files
         for item in contents.found
     ]
@@ -112,22 +151,22 @@ def one_sentence(file: str) -> Iterator[None]:
 def _set_of(
     name: str,
     files: Files,
-    roles: Mapping[str, str] | None,
-    cures: Cures,
+    roles: Roles | None,
+    reading: Reading,
     val_fraction: float,
     split_seed: int,
 ) -> LogitSet:
     notices = [notice for _, contents in files for notice in contents.notices]
     assigned = assign(files, roles)
     notices += assigned.notices
-    parts, class_names = parts_of(assigned, cures, notices)
+    parts, class_names = parts_of(assigned, reading, notices)
     if WHOLE in parts:
         whole = parts[WHOLE]
         division = assigned.parts[WHOLE].get("split")
         if division is not None:
             validation, test = _divide(whole, division, notices)
         else:
-            validation, test = _split(whole, files[0][0].name, val_fraction, split_seed, notices)
+            validation, test = split_part(whole, files[0][0].name, val_fraction, split_seed, notices)
     else:
         validation, test = (parts.get(side) or _lacking(side, files) for side in ("val", "test"))
     features = validation.features if validation.features is not None else test.features
@@ -137,18 +176,6 @@ def _set_of(
     head = extras.head_of(assigned.shared, validation.classes, features, notices)
     data = LogitSet(name, validation, test, head, class_names)
     return replace(data, notices=tuple(dict.fromkeys([*notices, *notices_of(data)])))
-
-
-def _split(whole: Part, file: str, fraction: float, seed: int, notices: list[Notice]) -> tuple[Part, Part]:
-    if len(whole) < 2:
-        raise refuse(file, "holds a single row, which cannot be split", "give more rows, or val= and test= files")
-    validation, test = stratified_split(whole.labels, fraction, seed)
-    text = (
-        f"One set of {len(whole):,} rows, split at random and stratified by label: "
-        f"{len(validation):,} validation, {len(test):,} test (fraction {fraction:g}, seed {seed})."
-    )
-    notices.append(Notice("split", text))
-    return whole.subset(validation), whole.subset(test)
 
 
 def _divide(whole: Part, item: Found, notices: list[Notice]) -> tuple[Part, Part]:
@@ -169,15 +196,6 @@ def _divide(whole: Part, item: Found, notices: list[Notice]) -> tuple[Part, Part
 
 def _lacking(side: str, files: Files) -> NoReturn:
     raise refuse(files[0][0].name, f"no {side} logits and labels were found", "give both sides, or one set to be split")
-
-
-def _check_arguments(val_fraction: float, split_seed: int, treat_as: str | None) -> None:
-    if not 0.0 < val_fraction < 1.0:
-        raise LogitFileError(f"The validation fraction must lie between 0 and 1, not {val_fraction}.")
-    if not isinstance(split_seed, int | np.integer) or split_seed < 0:
-        raise LogitFileError(f"The split seed must be a whole number from 0 up, not {split_seed}.")
-    if treat_as not in (None, "logits", "probabilities"):
-        raise LogitFileError(f"treat_as must be logits or probabilities, not {treat_as}.")
 
 
 def _name_of(files: Files, given: str | None) -> str:

@@ -11,15 +11,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smart_core.errors import LogitFileError
+
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class Cure:
+    """How to have a file read otherwise: `load(..., **{option: value})`; `label` says it on a button.
+
+    A value of None is for the user to choose: `roles`, say, in a form that lists what `describe` found.
+    """
+
+    option: str
+    value: bool | int | str | None
+    label: str
+
+
+@dataclass(frozen=True)
 class Notice:
-    """Something understood on the user's behalf; `code` names it, `text` says it in one sentence."""
+    """Something understood on the user's behalf; `code` names it, `text` says it in one sentence.
+
+    Where it might have been understood otherwise, `cure` is the option of `load` that does so.
+    """
 
     code: str
     text: str
+    cure: Cure | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -49,6 +67,23 @@ class Part:
     """(N,) float64: Carlini-Wagner L2 distances; NaN where not attacked."""
     group: Array | None = None
     """(N,) strings: corruption, domain, ..."""
+
+    def __post_init__(self) -> None:
+        """Arrays that did not come through the door are held against the forms above; their values are not."""
+        _check(self.logits, "logits", "f4", 2, None)
+        if not self.logits.flags.c_contiguous:
+            raise _wrong("logits are not C-contiguous")
+        _check(self.labels, "labels", "i8", 1, len(self))
+        for array, name, dtype, axes in (
+            (self.features, "features", "f4", 2),
+            (self.cw_l2, "cw_l2", "f8", 1),
+            (self.group, "group", "U", 1),
+        ):
+            if array is not None:
+                _check(array, name, dtype, axes, len(self))
+        if len(self) and not (self.labels.min() >= 0 and self.labels.max() < self.classes):
+            low, high = int(self.labels.min()), int(self.labels.max())
+            raise _wrong(f"labels run from {low} to {high} where the logits have {self.classes} columns")
 
     def __len__(self) -> int:
         return int(self.logits.shape[0])
@@ -107,6 +142,15 @@ class LogitSet:
     class_names: tuple[str, ...] | None = None
     notices: tuple[Notice, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        for part in (self.validation, self.test):
+            if not isinstance(part, Part):
+                raise _wrong(f"a side of the split is a {type(part).__name__} where a Part is needed", "LogitSet")
+        if self.validation.classes != self.test.classes:
+            raise _wrong(f"validation has {self.validation.classes} classes and test {self.test.classes}", "LogitSet")
+        if self.class_names is not None and len(self.class_names) != self.classes:
+            raise _wrong(f"there are {len(self.class_names)} class names for {self.classes} classes", "LogitSet")
+
     def __repr__(self) -> str:
         return f"LogitSet({self.name!r}, {self.classes} classes, {len(self.validation):,} + {len(self.test):,} samples)"
 
@@ -133,11 +177,36 @@ class LogitSet:
         """The same set with one or both parts replaced."""
         return replace(self, validation=validation or self.validation, test=test or self.test)
 
+    def resplit(self, val_fraction: float = 0.5, seed: int = 0) -> LogitSet:
+        """Validation and test pooled and split again, at random and stratified by label."""
+        from smart_core.data.partition import resplit
+
+        return resplit(self, val_fraction, seed)
+
 
 def read_only(array: Array) -> Array:
     """The same array, marked unwritable."""
     array.flags.writeable = False
     return array
+
+
+_NAMES = {"f4": "float32", "f8": "float64", "i8": "int64", "U": "strings"}
+
+
+def _check(array: object, name: str, dtype: str, axes: int, rows: int | None) -> None:
+    """Kind, axes and length of one array of a part."""
+    if not isinstance(array, np.ndarray):
+        raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
+    fits = array.dtype.kind == "U" if dtype == "U" else array.dtype == np.dtype(dtype)
+    if not fits or array.ndim != axes:
+        given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
+        raise _wrong(f"{given} where {'a matrix' if axes == 2 else 'a vector'} of {_NAMES[dtype]} is needed")
+    if rows is not None and len(array) != rows:
+        raise _wrong(f"{name} has {len(array):,} rows and logits {rows:,}")
+
+
+def _wrong(what: str, of: str = "Part") -> LogitFileError:
+    return LogitFileError(f"{of}: {what}; smart_core.data.from_arrays converts and checks arrays of any kind.")
 
 
 def _update(digest: hashlib._Hash, name: str, array: Array) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,20 +11,12 @@ from smart_core.data.assign import Assignment
 from smart_core.data.found import Found, plural, refuse
 from smart_core.data.labels import coded_text, flat_labels, zero_based
 from smart_core.data.logitset import Array, Notice, Part, read_only
-from smart_core.data.scores import column_to_matrix, matrix_to_logits, oriented
-
-
-@dataclass(frozen=True)
-class Cures:
-    """What the caller decides instead of leaving it to be understood; None leaves it."""
-
-    treat_as: str | None = None
-    one_based: bool | None = None
-    transpose: bool | None = None
+from smart_core.data.reading import START_AT_0, Reading
+from smart_core.data.scores import LogitMatrix, columns_to_logits, matrix_to_logits, oriented
 
 
 def parts_of(
-    assigned: Assignment, cures: Cures, notices: list[Notice]
+    assigned: Assignment, reading: Reading, notices: list[Notice]
 ) -> tuple[dict[str, Part], tuple[str, ...] | None]:
     """Each side's arrays brought to one form; what must be decided for both sides at once is decided here."""
     sides = list(assigned.parts)
@@ -36,9 +26,7 @@ def parts_of(
     for item, values in zip(label_items, labels, strict=True):
         if len(values) == 0:
             raise refuse(item.file, f"{item.label} is empty", "save at least one row")
-    scores = [
-        oriented(item, len(values), cures.transpose, notices) for item, values in zip(score_items, labels, strict=True)
-    ]
+    scores = oriented(score_items, [len(values) for values in labels], reading.transposed, notices)
     for item, matrix, other, values in zip(score_items, scores, label_items, labels, strict=True):
         if len(matrix) != len(values):
             what = f"{item.label} has {plural(len(matrix), 'row')} but {other.label} has {len(values):,} entries"
@@ -48,18 +36,10 @@ def parts_of(
     names = extras.class_names_of(names_item, max(classes, 2), notices) if names_item is not None else None
     labels, names = coded_text(list(zip(label_items, labels, strict=True)), names)
     if classes == 1:
-        labels, logits = _binary(score_items, scores, labels, cures, notices)
-        classes = 2
+        labels = _binary_labels(score_items[0], labels, reading.labels_start_at, notices)
     else:
-        labels = zero_based(list(zip(label_items, labels, strict=True)), classes, cures.one_based, notices)
-        logits = [
-            matrix_to_logits(item, matrix, cures.treat_as, notices)
-            for item, matrix in zip(score_items, scores, strict=True)
-        ]
-    for item in score_items:
-        if item.dtype in ("float16", "bfloat16", "int8", "uint8"):
-            text = f"{item.file}: {item.label} was saved as {item.dtype}: margins carry its rounding."
-            notices.append(Notice("coarse_dtype", text))
+        labels = zero_based(list(zip(label_items, labels, strict=True)), classes, reading.labels_start_at, notices)
+    logits = logits_of(score_items, scores, reading.values, notices)
     parts = {
         side: _part(assigned.parts[side], matrix, values, notices)
         for side, matrix, values in zip(sides, logits, labels, strict=True)
@@ -75,34 +55,39 @@ def _class_count(items: Sequence[Found], scores: Sequence[Array]) -> int:
     return counts[0]
 
 
-def _binary(
-    items: Sequence[Found], scores: Sequence[Array], labels: list[Array], cures: Cures, notices: list[Notice]
-) -> tuple[list[Array], list[Any]]:
-    """One column of scores: two classes if the labels are 0 and 1 (or -1 and 1), else an error."""
+def logits_of(
+    items: Sequence[Found], scores: Sequence[Array], values: str | None, notices: list[Notice]
+) -> list[LogitMatrix]:
+    """Logits of two or more classes from oriented scores, those of single columns among them."""
+    if scores[0].shape[1] == 1:
+        logits = columns_to_logits(items, scores, values, notices)
+    else:
+        logits = [matrix_to_logits(item, matrix, values, notices) for item, matrix in zip(items, scores, strict=True)]
+    for item in items:
+        if item.dtype in ("float16", "bfloat16", "int8", "uint8"):
+            text = f"{item.file}: {item.label} was saved as {item.dtype}: margins carry its rounding."
+            notices.append(Notice("coarse_dtype", text))
+    return logits
+
+
+def _binary_labels(item: Found, labels: list[Array], start_at: int | None, notices: list[Notice]) -> list[Array]:
+    """The labels beside one column of scores: 0 and 1, or -1 and 1, or 1 and 2; anything else is an error."""
     seen = set(np.unique(np.concatenate(labels)).tolist())
-    if seen == {-1, 1}:
-        labels = [(values + 1) // 2 for values in labels]
-        notices.append(Notice("signed_labels", f"{items[0].file}: labels -1 and 1 taken as classes 0 and 1."))
-    elif seen == {1, 2} and cures.one_based is not False:
-        labels = [values - 1 for values in labels]
-        notices.append(Notice("one_based_labels", f"{items[0].file}: labels 1 and 2 taken as classes 0 and 1."))
-    elif seen != {0, 1}:
-        shape = f"{items[0].label} has a single column"
-        if len(seen) == 1:
-            raise refuse(
-                items[0].file,
-                f"{shape} and every label is {seen.pop()}: one class only",
-                "give two or more classes",
-            )
-        what = f"{shape}, but the labels run from {min(seen)} to {max(seen)}"
-        raise refuse(items[0].file, what, "give one column of scores a class, not predicted classes")
-    inside = all(float(column.min()) >= 0 and float(column.max()) <= 1 for column in scores)
-    probabilities = cures.treat_as == "probabilities" or (cures.treat_as is None and inside)
-    if probabilities and not inside:
-        raise refuse(items[0].file, f"{items[0].label} holds values outside 0 to 1", "read it as logits")
-    return labels, [
-        column_to_matrix(item, column, probabilities, notices) for item, column in zip(items, scores, strict=True)
-    ]
+    if start_at is None and seen == {-1, 1}:
+        notices.append(Notice("signed_labels", f"{item.file}: labels -1 and 1 taken as classes 0 and 1."))
+        return [(values + 1) // 2 for values in labels]
+    if seen == {1, 2} and start_at != 0:
+        text = f"{item.file}: labels 1 and 2 taken as classes 0 and 1."
+        notices.append(Notice("one_based_labels", text, START_AT_0))
+        return [values - 1 for values in labels]
+    if seen == {0, 1} and start_at != 1:
+        return labels
+    shape = f"{item.label} has a single column"
+    if len(seen) == 1:
+        what = f"{shape} and every label is {seen.pop()}: one class only"
+        raise refuse(item.file, what, "give two or more classes")
+    what = f"{shape}, but the labels run from {min(seen)} to {max(seen)}"
+    raise refuse(item.file, what, "give one column of scores a class, not predicted classes")
 
 
 def _part(found: Mapping[str, Found], logits: Array, labels: Array, notices: list[Notice]) -> Part:

@@ -134,9 +134,7 @@ def preference(name: str) -> int:
 
 
 def parse_role(text: str) -> tuple[str | None, str] | None:
-    """A role given by hand (`val_logits`, `labels`, `head_weight`, `ignore`), or None if it is no role."""
-    if text == "ignore":
-        return None, "ignore"
+    """A role given by hand (`val_logits`, `labels`, `head_weight`), or None if it is no role."""
     if text in ROLES:
         return None, text
     split, _, role = text.partition("_")

@@ -102,7 +102,8 @@ class Simulated:
         """The same rows as one side of a `LogitSet`."""
         from smart_core.data.logitset import Part, read_only
 
-        return Part(logits=read_only(self.logits[:]), labels=read_only(self.labels[:]))
+        logits = np.ascontiguousarray(self.logits)
+        return Part(logits=read_only(logits[:]), labels=read_only(self.labels[:]))
 
 
 def simulate(

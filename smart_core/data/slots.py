@@ -14,6 +14,8 @@ WHOLE = "whole"
 """The split of arrays that belong to neither side yet."""
 
 Files = Sequence[tuple[Source, Contents]]
+Roles = Mapping[str, str | None]
+"""Role -> the array that has it, or None where it is to be left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +31,50 @@ class Slot:
         """Whether it has, or might have, one entry a sample."""
         return self.role is None or self.role in ROW_ROLES
 
+    @property
+    def told(self) -> str:
+        """The place in words: `val_logits`, `head_weight`, `ignored`, or `unknown`."""
+        if self.role in (None, "ignore"):
+            return "unknown" if self.role is None else "ignored"
+        return self.role if self.split == WHOLE or not self.of_rows else f"{self.split}_{self.role}"
 
-def slots_of(files: Files, roles: Mapping[str, str]) -> list[Slot]:
-    """Every array's place, as far as names tell."""
-    slots = [slot for source, contents in files for slot in _slots_of_file(source, contents, roles)]
-    keys = {key for slot in slots for key in _keys(slot.found)}
-    for key in roles:
-        if key not in keys:
-            listed = ", ".join(f"'{slot.found.key}'" for slot in slots)
-            what = f"holds no array '{key}' to give a role to"
-            raise refuse(file_names(files), what, f"the arrays are {listed}")
-    slots = _one_side_is_whole(_crossed_pairs(slots), files)
+
+def slots_of(files: Files, roles: Roles | None = None) -> list[Slot]:
+    """Every array's place: by the roles given by hand, else as far as names tell."""
+    given, taken = _by_hand(files, roles or {})
+    by_hand = {id(slot.found) for slot in given}
+    named = []
+    for source, contents in files:
+        rest = [item for item in contents.found if id(item) not in by_hand]
+        slots = [_by_name(source, item, alone=len(contents.found) == 1) for item in rest]
+        named += _on_one_side([_displaced(slot, taken) for slot in slots], source.split)
+    slots = _one_side_is_whole(given + (named if roles else _crossed_pairs(named)), files)
     return _without_leftovers(slots)
+
+
+def _by_hand(files: Files, roles: Roles) -> tuple[list[Slot], list[tuple[str | None, str]]]:
+    """The arrays that the caller gave a role, and all roles that the caller spoke of."""
+    slots, taken = [], []
+    for text, key in roles.items():
+        parsed = parse_role(text)
+        if parsed is None:
+            raise LogitFileError(f"'{text}' is no role; use {', '.join(ROLES)}, or val_ or test_ before one.")
+        side, role = parsed
+        taken.append(parsed)
+        if key is None:
+            continue
+        own = [
+            Slot(item, side or source.split or WHOLE, role)
+            for source, contents in files
+            for item in contents.found
+            if key in _keys(item) and (side is None or source.split in (None, side))
+        ]
+        if not own:
+            listed = ", ".join(f"'{item.key}'" for _, contents in files for item in contents.found[:10])
+            what = f"holds no array '{key}' to be the {text}"
+            raise refuse(file_names(files), what, f"the arrays are {listed}")
+        slots += own
+    return slots, taken
 
 
 def _keys(item: Found) -> tuple[str, str]:
@@ -48,19 +82,10 @@ def _keys(item: Found) -> tuple[str, str]:
     return f"{item.file}:{item.key}", item.key
 
 
-def _slots_of_file(source: Source, contents: Contents, roles: Mapping[str, str]) -> list[Slot]:
-    slots = []
-    for item in contents.found:
-        given = next((roles[key] for key in _keys(item) if key in roles), None)
-        if given is None:
-            slots.append(_by_name(source, item, alone=len(contents.found) == 1))
-            continue
-        parsed = parse_role(given)
-        if parsed is None:
-            known = ", ".join(ROLES)
-            raise LogitFileError(f"'{given}' is no role; use ignore, {known}, or val_ or test_ before one.")
-        slots.append(Slot(item, parsed[0] or source.split or WHOLE, parsed[1]))
-    return _on_one_side(slots, source.split)
+def _displaced(slot: Slot, taken: Sequence[tuple[str | None, str]]) -> Slot:
+    """A role that was given by hand is not also found by name."""
+    gone = any(slot.role == role and side in (None, slot.split) for side, role in taken)
+    return replace(slot, role="ignore") if gone else slot
 
 
 def _by_name(source: Source, item: Found, alone: bool) -> Slot:
@@ -69,6 +94,8 @@ def _by_name(source: Source, item: Found, alone: bool) -> Slot:
     role = item.role or role_of(last) or role_of(text) or (role_of(source.stem) if alone else None)
     if role == "class_names" and item.kind not in ("U", "S"):
         role = None  # numbers called `classes` are more likely labels
+    if role is None and not item.shape and item.array is not None:
+        role = "ignore"  # a single value (an accuracy, an epoch) is nothing by its shape
     split = split_of(text) or item.split or source.split or split_of(source.stem)
     return Slot(item, split or WHOLE, role)
 

@@ -1,4 +1,4 @@
-"""Where bytes come from: paths, bytes with a name, or several of either, each with its side of the split."""
+"""Where bytes come from: paths, open files, bytes with a name, or several of these, each with its side."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
-from smart_core.data.found import MAX_BYTES, bytes_shown, refuse, shown
+from smart_core.data.found import refuse, shown
+from smart_core.data.limits import MAX_BYTES, bytes_shown
 from smart_core.errors import LogitFileError
 
-OneSource = str | os.PathLike[str] | bytes | bytearray | memoryview | tuple[str, bytes]
+OneSource = str | os.PathLike[str] | bytes | bytearray | memoryview | tuple[str, bytes] | IO[Any]
 Sources = OneSource | Iterable[OneSource]
 
 
@@ -50,14 +52,13 @@ def collect(source: Sources | None, val: Sources | None, test: Sources | None, n
 def _side(sources: Sources | None, split: str | None, name: str | None) -> list[Source]:
     if sources is None:
         return []
-    if isinstance(sources, str | os.PathLike | bytes | bytearray | memoryview) or _is_upload(sources):
+    single = isinstance(sources, str | os.PathLike | bytes | bytearray | memoryview)
+    if single or _is_upload(sources) or _is_file(sources):
         return [_one(sources, split, name)]  # type: ignore[arg-type]
     try:
-        items = list(sources)
+        items = list(sources)  # type: ignore[arg-type]
     except TypeError:
-        raise LogitFileError(
-            f"A {type(sources).__name__} is not a file; give a path, bytes with a name, or a list of them."
-        ) from None
+        raise _no_file(sources, "a list of these") from None
     return [_one(item, split, name) for item in items]
 
 
@@ -70,6 +71,15 @@ def _is_upload(item: object) -> bool:
     )
 
 
+def _no_file(item: object, other: str) -> LogitFileError:
+    kinds = f"a path, an open file, bytes with a name, or {other}"
+    return LogitFileError(f"A {type(item).__name__} is not a file; give {kinds}.")
+
+
+def _is_file(item: object) -> bool:
+    return callable(getattr(item, "read", None))
+
+
 def _one(item: OneSource, split: str | None, name: str | None) -> Source:
     if isinstance(item, tuple) and _is_upload(item):
         return Source(shown(os.path.basename(item[0])), bytes(item[1]), split)
@@ -77,9 +87,30 @@ def _one(item: OneSource, split: str | None, name: str | None) -> Source:
         return Source(shown(os.path.basename(name or "uploaded file")), bytes(item), split)
     if isinstance(item, str | os.PathLike):
         return _from_path(item, split)
-    raise LogitFileError(
-        f"A {type(item).__name__} is not a file; give a path, bytes with a name, or a (name, bytes) pair."
-    )
+    if _is_file(item):
+        return _from_open_file(item, split, name)
+    raise _no_file(item, "a (name, bytes) pair")
+
+
+def _from_open_file(stream: Any, split: str | None, name: str | None) -> Source:
+    """All of an open file, from its beginning where it can go back: it may have been read before."""
+    own = getattr(stream, "name", None)
+    path = Path(own) if isinstance(own, str) and own else None
+    shown_name = shown(os.path.basename(path.name if path else name or "uploaded file"))
+    try:
+        if callable(getattr(stream, "seekable", None)) and stream.seekable():
+            stream.seek(0)
+        data = stream.read(MAX_BYTES + 1)
+    except Exception as error:  # whatever the object does when it is read
+        what = f"cannot be read ({shown(str(error) or type(error).__name__, 120).rstrip('.')})"
+        raise refuse(shown_name, what, "open it again, in binary mode ('rb')") from error
+    if isinstance(data, str):
+        data = data.encode()
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise refuse(shown_name, f"gives {type(data).__name__} when read, not bytes", "open it in binary mode ('rb')")
+    if len(data) > MAX_BYTES:
+        raise refuse(shown_name, f"holds more than {bytes_shown(MAX_BYTES)}", "save fewer rows")
+    return Source(shown_name, bytes(data), split, folder=path.parent.name if path else "")
 
 
 def _from_path(item: str | os.PathLike[str], split: str | None) -> Source:

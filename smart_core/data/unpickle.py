@@ -11,12 +11,18 @@ import io
 import pickletools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from smart_core.data.found import refuse, shown
+from smart_core.data.limits import Budget
 
 MAX_STEPS = 20_000_000
 """A list of lists of floats takes one step a number; more than this is not logits."""
+STEP_BYTES = 64
+"""What an instruction may leave behind: an empty container, a number with its place in a list, a memo entry.
+
+A pickle of floats grows sevenfold, counted so; arrays are views of the file and cost nothing more.
+"""
 
 RESAVE = "save the arrays with numpy.savez instead"
 
@@ -27,12 +33,6 @@ class Name:
 
     module: str
     name: str
-
-
-class Buildable(Protocol):
-    """Something that a BUILD instruction may complete."""
-
-    def build(self, state: object) -> None: ...
 
 
 Table = Mapping[tuple[str, str], Callable[..., object] | None]
@@ -51,14 +51,22 @@ _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
 
 class Interpreter:
-    """Runs one pickle program over a table of allowed globals; `steps` counts the instructions."""
+    """Runs one pickle program over a table of allowed globals; `steps` counts the instructions.
+
+    What it builds is charged to `budget`: every instruction here, and what the table's functions make there.
+    """
 
     def __init__(
-        self, file: str, data: bytes, table: Table, persistent: Callable[[object], object] | None = None
+        self,
+        stream: io.BytesIO,
+        budget: Budget,
+        table: Table,
+        persistent: Callable[[object], object] | None = None,
     ) -> None:
-        self.file = file
+        self.file = budget.file
         self.steps = 0
-        self._stream = io.BytesIO(data)
+        self._budget = budget
+        self._stream = stream
         self._table = table
         self._persistent = persistent
         self._stack: list[Any] = []
@@ -72,6 +80,8 @@ class Interpreter:
             if opcode is None:
                 raise refuse(self.file, "is not a complete pickle", "it may be truncated; copy or save it again")
             self.steps += 1
+            if self.steps % 1024 == 0:
+                self._budget.spend("the pickle", 1024 * STEP_BYTES)
             if self.steps > MAX_STEPS:
                 raise refuse(self.file, "is a pickle with too many instructions for arrays", RESAVE)
             if opcode.name == "STOP":

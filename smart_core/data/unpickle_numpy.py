@@ -1,38 +1,52 @@
 """The globals that a pickled NumPy array needs, each replaced by a function that checks what it is given.
 
 The pickled state never reaches NumPy's own `__setstate__`: type, shape and bytes are checked here and the
-array is a view of the bytes in the file.
+array is a view of the bytes in the file. Arrays of a type that holds no plain numbers (objects, records) become
+a mark that says so, and what is in them is dropped.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from smart_core.data.found import Found, flatten
+from smart_core.data.found import Contents
+from smart_core.data.limits import PLAIN_RATIO, Budget
 from smart_core.data.logitset import Array
+from smart_core.data.tree import Unusable, flatten
 from smart_core.data.unpickle import Interpreter, Name, Table
 
 _NUMERIC = re.compile(r"[<>|=]?(?:[biuf](?:1|2|4|8|16)|[US]\d{1,6}|[bhilqBHILQefdg?])")
+_OTHER = re.compile(r"[<>|=]?(?:O\d?|c(?:8|16|32)|[mM]8(?:\[\w{1,6}\])?|V\d{1,6})")
 _MODULES = ("numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
 
 
 class DType:
-    """A NumPy type named by a pickle: numbers, booleans and text only."""
+    """A NumPy type named by a pickle; only one of numbers, booleans or text is `plain`."""
 
     buildable: ClassVar[bool] = True
 
     def __init__(self, code: object, align: object = False, copy: object = False) -> None:
-        if not isinstance(code, str) or not _NUMERIC.fullmatch(code):
+        if not isinstance(code, str) or not (_NUMERIC.fullmatch(code) or _OTHER.fullmatch(code)):
             raise TypeError(f"arrays of type {code!r} hold no plain numbers")
         self.dtype = np.dtype(code)
 
+    @property
+    def plain(self) -> bool:
+        return self.dtype.kind in "biufUS"
+
     def build(self, state: object) -> None:
         """(version, byte order, subarray, names, fields, ...): only the byte order may say something."""
-        if not isinstance(state, tuple) or len(state) < 5 or any(part is not None for part in state[2:5]):
+        if not isinstance(state, tuple) or len(state) < 5:
+            raise TypeError("a type without its state")
+        if not self.plain:
+            return
+        if any(part is not None for part in state[2:5]):
             raise TypeError("a structured type holds no plain numbers")
         if state[1] not in ("<", ">", "|", "="):
             raise TypeError("an unknown byte order")
@@ -45,51 +59,57 @@ class ArrayShell:
 
     buildable: ClassVar[bool] = True
 
-    def __init__(self) -> None:
-        self.array: Array = np.empty(0, dtype=np.int8)
+    def __init__(self, view_of: Callable[..., Array | Unusable]) -> None:
+        self.array: Array | Unusable = np.empty(0, dtype=np.int8)
+        self._view_of = view_of
 
     def build(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
             raise TypeError("an array without its state")
         shape, dtype, fortran, raw = state[-4:]
-        self.array = view_of(raw, dtype, shape, "F" if fortran else "C")
+        self.array = self._view_of(raw, dtype, shape, "F" if fortran else "C")
 
 
-def view_of(raw: object, dtype: object, shape: object, order: object) -> Array:
-    """The array of that type and shape over exactly these bytes."""
-    if isinstance(raw, str):
-        raw = raw.encode("latin-1")
-    if not isinstance(raw, bytes | bytearray) or not isinstance(dtype, DType) or order not in ("C", "F"):
-        raise TypeError("an array that is not built from bytes")
-    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
-        raise TypeError("an array without a shape")
-    count = math.prod(shape)
-    if count * dtype.dtype.itemsize != len(raw):
-        raise ValueError(f"an array of shape {shape} over {len(raw)} bytes")
-    if count == 0:
-        return np.empty(shape, dtype=dtype.dtype)
-    return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order=order)
+def numpy_table(budget: Budget) -> dict[tuple[str, str], Any]:
+    """The allowed globals; the text that they encode is charged to `budget`."""
 
+    def encoded(text: str) -> bytes:
+        """Bytes that an old pickle wrote as text; one text may be used over and over, hence the charge."""
+        budget.spend("the pickle", len(text))
+        return text.encode("latin-1")
 
-def numpy_table(budget: int) -> dict[tuple[str, str], Any]:
-    """The allowed globals; `budget` bounds the bytes that text may be encoded to: the size of the file."""
-    left = [budget]
+    def view_of(raw: object, dtype: object, shape: object, order: object) -> Array | Unusable:
+        """The array of that type and shape over exactly these bytes."""
+        if not isinstance(dtype, DType) or order not in ("C", "F"):
+            raise TypeError("an array without a type")
+        if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise TypeError("an array without a shape")
+        if not dtype.plain:
+            return Unusable(dtype.dtype, shape)
+        if isinstance(raw, str):
+            raw = encoded(raw)
+        if not isinstance(raw, bytes | bytearray):
+            raise TypeError("an array that is not built from bytes")
+        count = math.prod(shape)
+        if count * dtype.dtype.itemsize != len(raw):
+            raise ValueError(f"an array of shape {shape} over {len(raw)} bytes")
+        if count == 0:
+            return np.empty(shape, dtype=dtype.dtype)
+        return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order=order)
 
     def encode(text: object, encoding: object = "utf-8") -> bytes:
         if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
             raise TypeError("text in another encoding")
-        left[0] -= len(text)
-        if left[0] < 0:
-            raise MemoryError("one text is used over and over")
-        return text.encode("latin-1")
+        return encoded(text)
 
     def reconstruct(kind: object, shape: object, code: object) -> ArrayShell:
         if kind != Name("numpy", "ndarray") or shape != (0,):
             raise TypeError("an array that does not start empty")
-        return ArrayShell()
+        return ArrayShell(view_of)
 
     def scalar(dtype: object, raw: object = b"") -> object:
-        return view_of(raw, dtype, (1,), "C")[0].item()
+        value = view_of(raw, dtype, (1,), "C")
+        return value[0].item() if isinstance(value, np.ndarray) else value
 
     def no_bytes() -> bytes:
         return b""
@@ -117,12 +137,14 @@ def numpy_table(budget: int) -> dict[tuple[str, str], Any]:
     return table
 
 
-def unpickle(file: str, data: bytes, extra: Table | None = None, persistent: Any = None) -> list[Found]:
+def unpickle(file: str, data: bytes, extra: Table | None = None, persistent: Any = None) -> Contents:
     """The arrays in the plain containers that a pickle builds."""
-    interpreter = Interpreter(file, data, {**numpy_table(len(data)), **(extra or {})}, persistent)
+    budget = Budget(file, len(data), PLAIN_RATIO)
+    interpreter = Interpreter(io.BytesIO(data), budget, {**numpy_table(budget), **(extra or {})}, persistent)
     tree = interpreter.run()
-    return flatten(file, tree, budget=interpreter.steps, unwrap=_unwrap)
+    return flatten(tree, interpreter.steps, budget, unwrap)
 
 
-def _unwrap(node: Any) -> Any:
+def unwrap(node: Any) -> Any:
+    """The array in its shell."""
     return node.array if isinstance(node, ArrayShell) else node

@@ -19,7 +19,7 @@ Z, Y = example()
 
 def whole(logits=Z, labels=Y, **more):
     """The set as loaded, with its rows put together again."""
-    options = {k: more.pop(k) for k in ("treat_as", "one_based", "transpose") if k in more}
+    options = {k: more.pop(k) for k in ("values", "labels_start_at", "transposed") if k in more}
     return load(npz(logits=logits, labels=labels, **more), name="a.npz", **options)
 
 
@@ -39,6 +39,10 @@ HEAD = {"features": X, "head_weight": np.ones((4, 5))}
 ANIMALS = np.array(["ant", "bee", "cat", "dog"])
 ALMOST = {"logits": np.full((200, 4), 0.25), "labels": np.arange(200) % 4}
 ALMOST["logits"][150] = 0.4
+
+
+RAGGED = np.array([row[: 3 + i % 2] for i, row in enumerate(Z)], dtype=object)
+TWINS = np.array(["ant", "bee", "bee", "dog"])
 
 
 def at(row, value, otherwise=Y):
@@ -67,7 +71,7 @@ REFUSED = {
     "complex": ({"logits": Z.astype(complex)}, r"holds complex numbers"),
     "text logits": ({"logits": Z.astype(str)}, r"holds text"),
     "text labels": ({"labels": ANIMALS[Y]}, r"text such as 'ant'"),
-    "feature rows": ({"features": X[:-1]}, r"has 59 rows but there are 60 labels"),
+    "feature rows": ({"features": X[:-1]}, r"has 59 rows but the logits have 60"),
     "feature nan": ({"features": np.where(np.arange(5) == 3, np.nan, X)}, r"row 0, column 3"),
     "head shape": ({"features": X, "head_weight": np.ones((4, 6))}, r"4 x 6 where 4 classes and 5 features"),
     "head bias": ({**HEAD, "head_bias": np.ones(3)}, r"3 entries for 4 classes"),
@@ -76,6 +80,16 @@ REFUSED = {
     "group rows": ({"group": np.array(["a", "b"])}, r"2 rows"),
     "split names": ({"split": np.repeat(["left", "right"], 30)}, r"names no val rows"),
     "nearly probabilities": (ALMOST, r"looks like probabilities, but not in 1 row, .* row 150"),
+    "nearly percentages": (
+        {**ALMOST, "logits": 100 * ALMOST["logits"]}, r"looks like percentages, but .* is not 100 .* row 150"),
+    "single label": ({"labels": np.array(3)}, r"array 'labels' is a single value"),
+    "single logit": ({"logits": np.array(3.5)}, r"array 'logits' is a single number"),
+    "single feature": ({"features": np.array(3.5)}, r"array 'features' is a single number"),
+    "single distance": ({"cw_l2": np.array(3.5)}, r"array 'cw_l2' has 1 row"),
+    "single head": ({"features": X, "head_weight": np.array(3.5)}, r"is \(\) where 4 classes and 5 features"),
+    "a dict": ({"logits": np.array({"a": Z}, dtype=object)}, r"'logits' is one Python object.*np.savez"),
+    "ragged rows": ({"logits": RAGGED}, r"'logits' holds Python objects.*np.stack"),
+    "one name for two": ({"labels": TWINS[Y], "class_names": TWINS}, r"'bee' at row 1 .* of classes 1 and 2"),
 }  # fmt: skip
 
 
@@ -106,6 +120,12 @@ UNDERSTOOD = {
     "digits as bytes": ({"labels": Y.astype("S")}, "split"),
     "int8 labels": ({"labels": Y.astype(np.int8)}, "split"),
     "names": ({"labels": ANIMALS[Y], "class_names": ANIMALS}, "split"),
+    "an axis between": ({"logits": Z[:, None, :]}, "split"),
+    "an axis before": ({"logits": Z[None]}, "split"),
+    "big-endian": ({"logits": Z.astype(">f8"), "labels": Y.astype(">i2")}, "split"),
+    "big-endian floats": ({"logits": Z.astype(">f4"), "labels": Y.astype(">f8")}, "float_labels"),
+    "two classes of one name": ({"class_names": TWINS}, "split"),
+    "a stray single value": ({"epoch": np.array(3)}, "ignored_arrays"),
 }  # fmt: skip
 
 
@@ -124,6 +144,10 @@ NOTED = {
     "top two equal": ({"logits": np.repeat(Z[:, :2], 2, axis=1)}, "constant_logits"),
     "some constant rows": ({"logits": np.where(np.arange(60)[:, None] < 20, 0.5, Z)}, "tied_rows"),
     "float16": ({"logits": Z.astype(np.float16)}, "coarse_dtype"),
+    "big-endian float16": ({"logits": Z.astype(">f2")}, "coarse_dtype"),
+    "near the end of float32": ({"logits": Z * np.float32(1e37)}, "beyond_reach"),
+    "a mask": ({"logits": np.where(np.arange(4) == 3, np.finfo(np.float32).min, Z), "labels": Y % 3}, "beyond_reach"),
+    "a modest mask": ({"logits": np.where(np.arange(4) == 3, -1e5, Z), "labels": Y % 3}, "huge_logits"),
     "int8": ({"logits": np.round(Z * 8).astype(np.int8)}, "coarse_dtype"),
     "unit interval": ({"logits": 1 / (1 + np.exp(-Z))}, "maybe_probabilities"),
     "duplicates": ({"logits": np.repeat(Z, 2, 0), "labels": np.repeat(Y, 2)}, "duplicate_rows"),
@@ -166,6 +190,41 @@ def test_zero_probabilities_are_floored_and_counted():
     assert f"{np.count_nonzero(p == 0)} zeros" in text
 
 
+@settings(deadline=None)
+@given(st.integers(0, 50), st.sampled_from([1e31, 1e37, 5e37]), st.booleans())
+def test_margins_at_the_end_of_float32_are_finite_and_no_prediction_changes(seed, scale, mask):
+    z, y = example(30, 5, seed)
+    z = np.clip(z.astype(np.float64) * scale, -3.3e38, 3.3e38).astype(np.float32)
+    z[::3] = example(10, 5, seed + 1)[0]  # rows of an ordinary size among them
+    z[::3, 0] = np.finfo(np.float32).min if mask else 0
+    data = load(npz(val_logits=z, val_labels=y, test_logits=z, test_labels=y), name="a.npz")
+    seen = data.test.logits
+    two = np.sort(seen, axis=1)[:, -2:]
+    with np.errstate(over="raise"):
+        assert np.isfinite(two[:, 1] - two[:, 0]).all()
+        assert np.isfinite(seen.sum(axis=1)).all()
+        assert np.isfinite(seen.max(axis=1) - seen.min(axis=1)).all()
+    np.testing.assert_array_equal(seen.argmax(axis=1), z.argmax(axis=1))
+    truth = softmax(z.astype(np.float64), axis=1)
+    np.testing.assert_allclose(softmax(seen.astype(np.float64), axis=1), truth, atol=1e-12)
+    np.testing.assert_array_equal(seen[::3, 1:], z[::3, 1:])
+
+
+def test_float_max_of_a_single_column():
+    z = np.where(Y % 2 == 0, -3.3e38, 3.3e38).astype(np.float32)
+    seen = all_rows(whole(z, BINARY))
+    assert np.abs(seen).max() <= 1e30
+    assert sorted(seen.argmax(axis=1)) == sorted(BINARY)
+
+
+def test_percentages_become_log_probabilities():
+    p = softmax(Z.astype(np.float64), axis=1)
+    for given_, tolerance in ((100 * p, 1e-6), (np.round(100 * p, 1), 2e-3), (np.round(100 * p).astype(int), 2e-2)):
+        data = load(npz(val_probs=given_, val_labels=Y, test_probs=given_, test_labels=Y), name="a.npz")
+        assert "percentages" in codes(data)
+        np.testing.assert_allclose(softmax(data.test.logits.astype(np.float64), axis=1), p, atol=tolerance)
+
+
 def test_rounded_probabilities_are_said_to_be_rounded():
     data = whole(logits=np.round(softmax(Z, axis=1), 2))
     assert "within" in next(n.text for n in data.notices if n.code == "probabilities")
@@ -173,19 +232,19 @@ def test_rounded_probabilities_are_said_to_be_rounded():
 
 def test_cures_by_hand():
     p = softmax(Z, axis=1)
-    np.testing.assert_allclose(np.sort(all_rows(whole(p, treat_as="logits")), 0), np.sort(p, 0))
-    assert "probabilities" in codes(whole(1 / (1 + np.exp(-Z)), treat_as="probabilities"))
+    np.testing.assert_allclose(np.sort(all_rows(whole(p, values="logits")), 0), np.sort(p, 0))
+    assert "probabilities" in codes(whole(1 / (1 + np.exp(-Z)), values="probabilities"))
     with pytest.raises(LogitFileError, match="negative"):
-        whole(treat_as="probabilities")
+        whole(values="probabilities")
     with pytest.raises(LogitFileError, match="outside 0 to 3"):
-        whole(labels=Y + 1, one_based=False)
+        whole(labels=Y + 1, labels_start_at=0)
     ambiguous = whole(Z[Y > 0], Y[Y > 0])
     assert all_rows(ambiguous, "labels").min() == 1
-    assert all_rows(whole(Z[Y > 0], Y[Y > 0], one_based=True), "labels").min() == 0
+    assert all_rows(whole(Z[Y > 0], Y[Y > 0], labels_start_at=1), "labels").min() == 0
     square, labels = example(4, 4)
-    assert not np.array_equal(all_rows(whole(square, labels, transpose=True)), all_rows(whole(square, labels)))
+    assert not np.array_equal(all_rows(whole(square, labels, transposed=True)), all_rows(whole(square, labels)))
     with pytest.raises(LogitFileError, match="rows"):
-        whole(Z.T, transpose=False)
+        whole(Z.T, transposed=False)
 
 
 BINARY = (Y % 2).astype(int)
@@ -255,9 +314,10 @@ def test_split_seed_and_fraction():
     assert load_with().content_hash == load_with().content_hash
     assert load_with(split_seed=1).content_hash != load_with().content_hash
     assert len(load_with(val_fraction=0.2).validation) == 12
-    for bad in ({"val_fraction": 0}, {"val_fraction": 1.5}, {"split_seed": -1}, {"treat_as": "odds"}):
-        with pytest.raises(LogitFileError):
-            load_with(**bad)
+    for option, bad in (("val_fraction", 0), ("val_fraction", 1.5), ("split_seed", -1), ("values", "odds"),
+                        ("labels_start_at", 2), ("transposed", "yes")):  # fmt: skip
+        with pytest.raises(LogitFileError, match=option.split("_")[-1]):
+            load_with(**{option: bad})
 
 
 def test_arrays_in_memory_are_copied():

@@ -169,6 +169,116 @@ def test_a_tensor_alone_is_known_by_its_file():
     assert load(files).classes == 4
 
 
+@pytest.mark.parametrize("legacy", [False, True])
+def test_lazily_negated_tensors(legacy):
+    minus = torch._neg_view(torch.from_numpy(-Z))
+    assert minus.is_neg()
+    imaginary = torch.complex(torch.zeros(60, 4), torch.from_numpy(-Z)).conj().imag
+    assert imaginary.is_neg()
+    assert not imaginary.is_contiguous()
+    for tensor in (minus, imaginary):
+        tree = {"val_logits": tensor, "val_labels": Y, "test_logits": tensor, "test_labels": Y}
+        data = load(torch_bytes(tree, _use_new_zipfile_serialization=not legacy), name="a.pt")
+        np.testing.assert_array_equal(data.test.logits, Z)
+    halves = torch._neg_view(torch.from_numpy(-Z).bfloat16())
+    tree = (halves, torch.from_numpy(Y)), (halves, torch.from_numpy(Y))
+    data = load(torch_bytes(tree, _use_new_zipfile_serialization=not legacy), name="a.pt")
+    np.testing.assert_array_equal(data.test.logits, -(-torch.from_numpy(Z)).bfloat16().float().numpy())
+
+
+def test_old_torch_files_share_storages():
+    both = torch.from_numpy(np.concatenate([Z, Z + 1]))
+    tree = {"val_logits": both[:60], "test_logits": both[60:], "val_labels": torch.from_numpy(Y).int()}
+    tree["test_labels"] = torch.nn.Parameter(torch.from_numpy(Y).float())
+    data = load(torch_bytes(tree, _use_new_zipfile_serialization=False), name="a.pth")
+    np.testing.assert_array_equal(data.test.logits, Z + 1)
+    np.testing.assert_array_equal(data.validation.labels, Y)
+
+
+ENCODED = {
+    "utf-16": ("UTF-16", lambda text: text.encode("utf-16")),
+    "utf-16-be": ("UTF-16", lambda text: b"\xfe\xff" + text.encode("utf-16-be")),
+    "utf-32": ("UTF-32", lambda text: text.encode("utf-32")),
+    "latin-1": ("Latin-1", lambda text: text.encode("latin-1")),
+    "windows": ("Latin-1", lambda text: text.encode("cp1252")),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODED)
+def test_text_in_other_encodings(encoding):
+    names = ["âne", "chèvre", "porc", "œuf" if encoding != "latin-1" else "ours"]
+    table = pd.DataFrame(Z, columns=names).assign(label=np.array(names)[Y])
+    text = table.to_csv(index=False, lineterminator="\r\n")
+    plain = load(text.encode(), name="a.csv")
+    said, encode = ENCODED[encoding]
+    data = load(encode(text), name="a.csv")
+    assert data.class_names == tuple(names)
+    assert data.content_hash == plain.content_hash
+    assert said in next(n.text for n in data.notices if n.code == "encoding")
+    assert "encoding" not in codes(plain)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_its_mark(encoding):
+    text = frame().to_csv(index=False)
+    data = load(text.encode(encoding), name="a.tsv")
+    np.testing.assert_allclose(data.test.logits, Z[T], rtol=1e-6)
+
+
+def test_an_odd_letter_far_into_the_file():
+    text = frame().assign(file=["a"] * 59 + ["é"]).to_csv(index=False)
+    data = load(text.encode("latin-1"), name="a.csv")
+    np.testing.assert_allclose(data.test.logits, Z[T], rtol=1e-6)
+
+
+ARROW_TEXT = {
+    "words": pa.array(np.array(["cat", "dog", "owl", "eel"])[Y]),
+    "views": pa.array(np.array(["cat", "dog", "owl", "eel"])[Y].tolist(), pa.string_view()),
+    "large": pa.array(np.array(["cat", "dog", "owl", "eel"])[Y].tolist(), pa.large_string()),
+    "vocabulary": pa.array(np.array(["cat", "dog", "owl", "eel"])[Y]).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("how", ["parquet", "feather", "file", "stream"])
+@pytest.mark.parametrize("kind", ARROW_TEXT)
+def test_text_of_arrow_tables(kind, how):
+    table = pa.table({**dict(zip(["cat", "dog", "owl", "eel"], Z.T, strict=True)), "label": ARROW_TEXT[kind]})
+    table = pa.concat_tables([table.slice(0, 25), table.slice(25)]).append_column("when", pa.array([None] * 60))
+    data = load(arrow_bytes(table, how), name="a.bin")
+    seen = np.concatenate([data.validation.labels, data.test.labels])
+    assert np.bincount(seen).tolist() == np.bincount(Y).tolist()
+    assert data.class_names == ("cat", "dog", "owl", "eel")
+    whole = np.concatenate([data.validation.logits, data.test.logits])
+    assert np.mean(whole.argmax(1) == seen) == pytest.approx(np.mean(Z.argmax(1) == Y))
+    assert "'when'" in next(n.text for n in data.notices if n.code == "ignored_columns")
+
+
+def test_missing_entries_of_arrow_tables():
+    split = pa.array(["val"] * 24 + [None] * 6 + ["test"] * 30).dictionary_encode()
+    table = pa.table({**{f"logit_{k}": Z[:, k] for k in range(4)}, "label": Y, "split": split})
+    data = load(arrow_bytes(table, "parquet"), name="a.parquet")
+    assert (len(data.validation), len(data.test)) == (24, 30)
+    codes_ = pa.DictionaryArray.from_arrays(pa.array(Y.astype(np.int8)), pa.array([0.0, 1.0, 2.0, 3.0]))
+    data = load(arrow_bytes(table.set_column(4, "label", codes_).drop_columns("split"), "feather"), name="a.feather")
+    assert data.classes == 4
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_ragged_lists_are_located(chunks):
+    rows = [*map(list, Z[:50]), [1.0, 2.0], *map(list, Z[:9])]
+    table = pa.table({"logits": pa.array(rows), "labels": Y})
+    table = pa.concat_tables([table.slice(i * 20, 20) for i in range(3)]) if chunks == 3 else table
+    with pytest.raises(LogitFileError, match=r"column 'logits' holds lists of unequal length, the first at row 50 "):
+        load(arrow_bytes(table, "file"), name="a.arrow")
+
+
+def test_long_texts_are_cut_and_said_to_be():
+    table = frame().assign(group=["x" * 300 + str(k) for k in Y])
+    data = load(table.to_csv(index=False).encode(), name="a.csv")
+    assert set(data.test.group) == {"x" * 256}
+    assert "cut at 256 characters (the longest has 301)" in next(n.text for n in data.notices if n.code == "long_text")
+
+
 def test_headerless_text():
     rows = np.column_stack([Z, Y])
     text = "\n".join(",".join(f"{v:.6g}" for v in row) for row in rows).encode()

@@ -159,7 +159,7 @@ def test_compressible_arrays_are_no_bomb():
 @pytest.fixture
 def low_limit(monkeypatch):
     """Suspicion begins at 1 MB, so that the bombs can be small."""
-    monkeypatch.setattr("smart_core.data.found.ALWAYS_FINE_BYTES", 1 << 20)
+    monkeypatch.setattr("smart_core.data.limits.ALWAYS_FINE_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("low_limit")

@@ -80,8 +80,7 @@ def refuse_and_spare(content, canary, name="a.pkl", words=None):
 def test_calls_are_refused(call, protocol, tmp_path):
     canary = tmp_path / "canary"
     for tree in nested(calls(canary)[call]).values():
-        words = "hold no plain numbers" if call == "object array" else "asks for|with the instruction"
-        refuse_and_spare(pickled(tree, protocol), canary, words=words)
+        refuse_and_spare(pickled(tree, protocol), canary, words="asks for|with the instruction")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -174,7 +173,7 @@ def array_program(shape, code, order, raw):
 def test_the_array_program_is_otherwise_sound():
     from smart_core.data.unpickle_numpy import unpickle
 
-    (found,) = unpickle("a.pkl", array_program((2, 3), b"u1", b"\x89", b"abcdef"))
+    (found,) = unpickle("a.pkl", array_program((2, 3), b"u1", b"\x89", b"abcdef")).found
     np.testing.assert_array_equal(found.values, np.frombuffer(b"abcdef", np.uint8).reshape(2, 3))
 
 
@@ -193,7 +192,7 @@ def test_the_array_program_is_otherwise_sound():
     ],
 )
 def test_array_states_are_checked(shape, code, raw, tmp_path):
-    words = r"an array of shape|without a shape|hold no plain numbers"
+    words = r"an array of shape|without a shape|hold no plain numbers|the array holds"
     refuse_and_spare(array_program(shape, code, b"\x89", raw), tmp_path / "canary", words=words)
 
 
@@ -243,7 +242,7 @@ def test_bombs_fizzle(name, tmp_path):
         "wide lists": "larger than the file", "one row over and over": "larger than the file",
         "tuple as a key": "misuses a tuple", "memo index": "no arrays were found",
         "frame": "no arrays were found",
-        "one text encoded over and over": "over and over",
+        "one text encoded over and over": "claims .* bomb",
     }.get(name, "cannot be read")  # fmt: skip
     refuse_and_spare(BOMBS[name], tmp_path / "canary", words=words)
     assert time.perf_counter() - start < 10

@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 from smart_core.data import from_arrays, load, save_bundle
+from smart_core.errors import LogitFileError
 from tests.conftest import ROOT
 from tests.data.files import example
 
@@ -30,6 +31,65 @@ def full():
         sides[f"{side}_group"] = np.array(["fog", "é", "snow", "fog"])[y[rows]]
     names = np.array(["a", "b", "ç", "d"])
     return from_arrays("full", **sides, head_weight=np.ones((4, 3)), head_bias=np.zeros(4), class_names=names)
+
+
+def pairs(data, name):
+    """What each row carries, as a multiset: the array beside the logits it belongs to."""
+    return sorted(
+        (row.tobytes(), int(label), str(value))
+        for part in (data.validation, data.test)
+        for row, label, value in zip(part.logits, part.labels, getattr(part, name), strict=True)
+    )
+
+
+def test_resplit_pools_and_splits_again():
+    data = full()
+    again = data.resplit(0.5, seed=3)
+    assert (len(again.validation), len(again.test)) == (30, 30)
+    for name in ("features", "cw_l2", "group"):
+        assert pairs(again, name) == pairs(data, name)
+    for k in range(4):
+        share = np.sum(again.validation.labels == k)
+        assert share in (7, 8)
+    assert again.class_names == data.class_names
+    np.testing.assert_array_equal(again.head.weight, data.head.weight)
+    assert len(data.resplit(0.2).validation) == 12
+
+
+def test_resplit_is_known_by_its_content():
+    data = full()
+    hashes = [data.resplit(f, s).content_hash for f in (0.3, 0.5) for s in (0, 1, 2)]
+    assert len({data.content_hash, *hashes}) == 7
+    assert data.resplit(0.5, 1).content_hash == hashes[4]
+
+
+def test_resplit_says_what_is_so_after_it():
+    z, y = example()
+    data = from_arrays(val_logits=z[y != 2], val_labels=y[y != 2], test_logits=z, test_labels=y)
+    before = {notice.code for notice in data.notices}
+    assert {"unseen_classes", "duplicate_rows"} <= before
+    again = data.resplit(0.5, 0)
+    after = [notice.code for notice in again.notices]
+    assert "unseen_classes" not in after
+    assert after.count("split") == 1
+    thrice = again.resplit(0.4, 1).resplit(0.6, 2)
+    assert [notice.code for notice in thrice.notices].count("split") == 1
+    assert "fraction 0.6, seed 2" in next(n.text for n in thrice.notices if n.code == "split")
+
+
+def test_resplit_of_what_one_part_lacks():
+    data = full()
+    bare = replace(data.test, features=None, cw_l2=None, group=None)
+    again = data.with_parts(test=bare).resplit(0.5, 0)
+    assert again.test.features is None
+    assert again.head is None
+    assert "pooled_features" in {notice.code for notice in again.notices}
+    both = np.concatenate([again.validation.group, again.test.group])
+    assert np.sum(both == "") == len(bare)
+    assert sorted(both[both != ""]) == sorted(data.validation.group)
+    for bad in ({"val_fraction": 1.0}, {"seed": -1}):
+        with pytest.raises(LogitFileError):
+            data.resplit(**bad)
 
 
 def test_groups_in_order_of_first_appearance():

@@ -112,13 +112,14 @@ def test_one_side_argument_needs_the_other(side):
 
 def test_roles_by_hand():
     content = npz(a=Z[:24], b=Z[24:], c=Y[:24], d=Y[24:], e=Z)
-    roles = {"a": "test_logits", "b": "val_logits", "c": "test_labels", "d": "val_labels", "e": "ignore"}
+    roles = {"test_logits": "a", "val_logits": "b", "test_labels": "c", "val_labels": "d"}
     data = load(content, name="a.npz", roles=roles)
     np.testing.assert_array_equal(data.test.logits, Z[:24])
-    with pytest.raises(LogitFileError, match="no array 'q'"):
-        load(content, name="a.npz", roles={"q": "logits"})
-    with pytest.raises(LogitFileError, match="is no role"):
-        load(content, name="a.npz", roles={"a": "lodgings"})
+    np.testing.assert_array_equal(data.validation.labels, Y[24:])
+    with pytest.raises(LogitFileError, match="no array 'q' to be the logits; the arrays are 'a', 'b'"):
+        load(content, name="a.npz", roles={"logits": "q"})
+    with pytest.raises(LogitFileError, match="'lodgings' is no role; use logits, labels"):
+        load(content, name="a.npz", roles={"lodgings": "a"})
 
 
 def test_describe_lists_everything():
@@ -145,6 +146,41 @@ def test_describe_lists_everything():
 def test_missing_or_ambiguous(arrays, words):
     with pytest.raises(LogitFileError, match=words):
         load(npz(**arrays), name="a.npz")
+
+
+@pytest.mark.parametrize("names", [("logits.npy", "labels.npy"), ("x_logits.npy", "x.npy"), ("a.npy", "b.npy")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pair_of_unequal_length(names, order):
+    files = [(names[0], npy(Z)), (names[1], npy(Y[:-1]))][::order]
+    logits, labels = (name.removesuffix(".npy") for name in names)
+    with pytest.raises(LogitFileError, match=rf"'{logits}' has 60 rows but array '{labels}' has 59 entries; save"):
+        load(files)
+
+
+def test_a_list_that_is_no_array_matters_only_where_it_is_needed():
+    assert load(pickled({"logits": Z, "labels": Y, "layers": ["conv", 3, [1, 2]]}), name="a.pkl").classes == 4
+    with pytest.raises(LogitFileError, match="array 'labels' is a list of unequal or mixed entries"):
+        load(pickled({"logits": Z, "labels": ["cat", 3]}), name="a.pkl")
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize(
+    ("array", "problem"),
+    [
+        (np.array([row[: 3 + i % 2] for i, row in enumerate(Z)], dtype=object), r"Python objects .*np\.stack\(rows\)"),
+        (np.array(list("abcd"), dtype=object)[Y], r"Python objects .*\.astype\(str\)"),
+        (np.zeros(60, dtype=[("a", "f4"), ("b", "i8")]), "records"),
+        (np.zeros(60, dtype="M8[D]"), "datetime64"),
+        (Z + 1j, "complex"),
+    ],
+)
+def test_arrays_that_hold_no_numbers_are_named_with_their_cure(array, problem, protocol):
+    content = pickled({"model": {"logits": array}, "labels": Y}, protocol)
+    with pytest.raises(LogitFileError, match=rf"^a\.pkl: array 'model\.logits' holds {problem}"):
+        load(content, name="a.pkl")
+    data = load(pickled({"logits": Z, "labels": Y, "extra": array}, protocol), name="a.pkl")
+    assert data.classes == 4
+    assert "ignored_arrays" in codes(data)
 
 
 def test_model_weights_are_not_logits():

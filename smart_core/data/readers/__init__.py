@@ -9,6 +9,7 @@ from io import BytesIO
 
 from smart_core.data.found import Contents, refuse, shown
 from smart_core.data.logitset import Notice
+from smart_core.data.readers.text_table import encoding_of
 from smart_core.data.source import Source
 from smart_core.errors import LogitFileError
 
@@ -93,7 +94,10 @@ def sniff(source: Source) -> str:
         return by_magic
     if claimed in ("mat", "pickle"):
         return claimed  # their oldest versions have no mark of their own
-    if _is_text(data):
+    encoding = encoding_of(data)
+    if encoding == "cp1252" and claimed != "text" and source.extension != ".txt":
+        encoding = None  # any noise without control bytes would pass for such text
+    if encoding is not None:
         if claimed in ("text", None):
             return "text"
         raise refuse(source.name, f"is text, not {_READERS[claimed][2]}", "rename it to .csv, or save it again")
@@ -138,14 +142,3 @@ def _kind_of_zip(source: Source) -> str:
     if any(name.startswith("xl/") for name in names):
         raise refuse(source.name, "is an Excel workbook", "save the sheet as csv")
     raise refuse(source.name, "is a zip archive without arrays", f"save the arrays in one of {READ}")
-
-
-def _is_text(data: bytes) -> bool:
-    head = data[:4096]
-    if b"\0" in head:
-        return False
-    try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start > len(head) - 4 and len(head) > 4  # a character cut in two at the end of the sample
-    return True

@@ -5,9 +5,11 @@ from __future__ import annotations
 import zipfile
 from io import BytesIO
 
-from smart_core.data.found import MAX_ARRAYS, check_claim, refuse
+from smart_core.data.found import MAX_ARRAYS, refuse
+from smart_core.data.limits import check_claim
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_PIECE = 1 << 20
 
 
 def open_zip(file: str, data: bytes) -> zipfile.ZipFile:
@@ -20,3 +22,15 @@ def open_zip(file: str, data: bytes) -> zipfile.ZipFile:
         raise refuse(file, "is compressed in an unusual way", "save it with numpy.savez or torch.save")
     check_claim(file, "the archive", sum(member.file_size for member in members), len(data))
     return archive
+
+
+def unpacked(archive: zipfile.ZipFile, name: str) -> bytearray:
+    """A member, unpacked in pieces and no further than the size it declares: `archive.read` would unpack first.
+
+    A member that goes on beyond that size fails its checksum.
+    """
+    content = bytearray()
+    with archive.open(name) as stream:
+        while piece := stream.read(_PIECE):
+            content += piece
+    return content

@@ -6,71 +6,196 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.data.found import Contents, check_claim, refuse
-from smart_core.data.logitset import Array
-from smart_core.data.readers.columns import Column, arrays_of_columns
+from smart_core.data.found import Contents, refuse, shown
+from smart_core.data.limits import Budget
+from smart_core.data.logitset import Array, Notice
+from smart_core.data.readers import arrow_messages, parquet_pages
+from smart_core.data.readers.columns import Column, arrays_of_columns, check_width
 from smart_core.data.source import Source
+from smart_core.data.text import repeated, text_array
+
+_MARK = b"ARROW1"
 
 
 def read_parquet(source: Source) -> Contents:
-    """A parquet table, once its row count is seen to be in proportion to the file."""
+    """A parquet table, once its pages are seen to be in proportion to the file.
+
+    Text is read as a vocabulary and places in it: a word that is repeated takes no more than its number.
+    """
     import pyarrow
     import pyarrow.parquet
 
+    budget = Budget(source.name, len(source.data))
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(source.data))
-    check_claim(source.name, "the table", file.metadata.num_rows * len(file.schema_arrow) * 4, len(source.data))
-    return _arrays(source, file.read(use_threads=False))
+    schema = file.schema_arrow
+    check_width(source.name, len(schema))
+    budget.spend("the table", file.metadata.num_rows * len(schema) * 4)
+    for group in range(file.metadata.num_row_groups):
+        _check_pages(source, file, group, budget)
+    words = [field.name for field in schema if _is_text(field.type)]
+    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(source.data), read_dictionary=words)
+    usable = [field.name for field in schema if _is_usable(field.type)]
+    table = file.read(columns=usable if len(usable) < len(schema) else None, use_threads=False)
+    return _arrays(source, table, list(schema.names), budget)
+
+
+def _check_pages(source: Source, file: Any, group: int, budget: Budget) -> None:
+    row_group = file.metadata.row_group(group)
+    for index in range(row_group.num_columns):
+        chunk = row_group.column(index)
+        # some writers say 0 where there is no dictionary
+        start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+        end = start + chunk.total_compressed_size
+        if not 0 <= start <= end <= len(source.data):
+            raise ValueError("a column outside the file")
+        width = max(8, file.schema.column(index).length or 0)
+        budget.spend("the table", parquet_pages.unpacked_size(source.data, start, end, width))
 
 
 def read_arrow(source: Source) -> Contents:
-    """An Arrow or Feather file, or an Arrow stream."""
+    """An Arrow or Feather file, or an Arrow stream; the file is a stream between two marks."""
     import pyarrow
 
-    buffer = pyarrow.BufferReader(source.data)
-    stream = not source.data.startswith(b"ARROW1")
-    reader = pyarrow.ipc.open_stream(buffer) if stream else pyarrow.ipc.open_file(buffer)
-    return _arrays(source, reader.read_all())
+    budget = Budget(source.name, len(source.data))
+    stream = pyarrow.py_buffer(source.data)
+    if source.data.startswith(_MARK):
+        if not source.data.endswith(_MARK):
+            raise ValueError("its end is missing")
+        stream = stream[8:]
+    for message in pyarrow.ipc.MessageReader.open_stream(pyarrow.BufferReader(stream)):
+        budget.spend("the table", arrow_messages.unpacked_size(message))
+    reader = pyarrow.ipc.open_stream(pyarrow.BufferReader(stream))
+    check_width(source.name, len(reader.schema))
+    table = reader.read_all()
+    budget.spend("the table", table.num_rows * table.num_columns * 4)
+    return _arrays(source, table, table.column_names, budget)
 
 
-def _arrays(source: Source, table: Any) -> Contents:
+def _arrays(source: Source, table: Any, names: list[str], budget: Budget) -> Contents:
+    """The arrays of a table; of the columns in `names`, those that are no use to any role may be unread."""
+    table = table.select([i for i, field in enumerate(table.schema) if _is_usable(field.type)])
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        _pay_for_views(column, f"column '{shown(name)}'", budget)
     table.validate(full=True)
-    check_claim(source.name, "the table", table.nbytes, len(source.data))
+    notices: list[Notice] = []
     columns = [
-        Column(str(name), _values(source.name, str(name), table.column(i))) for i, name in enumerate(table.column_names)
+        Column(name, _values(column, budget, notices, name))
+        for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    return arrays_of_columns(source.name, source.stem, columns, named=True)
+    unread = [Column(name, _nothing(table.num_rows)) for name in names if name not in table.column_names]
+    contents = arrays_of_columns(source.name, source.stem, columns + unread, named=True)
+    contents.notices[:0] = notices
+    return contents
 
 
-def _values(file: str, name: str, column: Any) -> Array:
+def _nothing(rows: int) -> Array:
+    """Stands for dates, structures and the like, which no role needs: empty texts that take no memory."""
+    return np.broadcast_to(np.array("", dtype=np.str_), (rows,))
+
+
+def _is_number(kind: Any) -> bool:
     import pyarrow
 
-    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if isinstance(array, pyarrow.ChunkedArray):
-        array = pyarrow.concat_arrays(array.chunks)
-    if isinstance(array, pyarrow.ExtensionArray):
-        array = array.storage
     kinds = pyarrow.types
-    if kinds.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if kinds.is_list(array.type) or kinds.is_large_list(array.type) or kinds.is_fixed_size_list(array.type):
-        return _matrix(file, name, array)
-    if kinds.is_string(array.type) or kinds.is_large_string(array.type) or kinds.is_string_view(array.type):
-        return np.array([text or "" for text in array.to_pylist()], dtype=np.str_)
-    values = array.to_numpy(zero_copy_only=False)
-    if values.dtype.kind not in "biuf":
-        return np.full(len(values), "", dtype=np.str_)  # dates and the like: no role needs them
-    return np.asarray(values)
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind))
 
 
-def _matrix(file: str, name: str, array: Any) -> Array:
+def _is_text(kind: Any) -> bool:
+    import pyarrow
+
+    kinds = pyarrow.types
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow
+
+    kinds = pyarrow.types
+    lists = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    return bool(lists and _is_number(kind.value_type))
+
+
+def _is_usable(kind: Any) -> bool:
+    """Numbers, text, lists of numbers, and vocabularies of numbers or text."""
+    import pyarrow
+
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _is_usable(kind.storage_type)
+    if pyarrow.types.is_dictionary(kind):
+        return _is_text(kind.value_type) or _is_number(kind.value_type)
+    return _is_number(kind) or _is_text(kind) or _is_list(kind)
+
+
+def _values(column: Any, budget: Budget, notices: list[Notice], name: str) -> Array:
+    import pyarrow
+
+    label = f"column '{shown(name)}'"
+    pieces: list[Array] = []
+    rows = 0
+    for chunk in [chunk for chunk in column.chunks if len(chunk)] or [pyarrow.array([], column.type)]:
+        array = _storage(chunk)
+        if pyarrow.types.is_dictionary(array.type):
+            pieces.append(_looked_up(array, label, budget, notices))
+        elif _is_list(array.type):
+            pieces.append(_matrix(budget.file, label, array, rows))
+        elif _is_text(array.type):
+            pieces.append(text_array(_words(array), label, budget, notices))
+        else:
+            pieces.append(np.asarray(array.to_numpy(zero_copy_only=False)))
+        if pieces[-1].shape[1:] != pieces[0].shape[1:]:
+            raise _ragged(budget.file, label, rows)
+        rows += len(array)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _storage(array: Any) -> Any:
+    """The array under an extension type."""
+    import pyarrow
+
+    return array.storage if isinstance(array, pyarrow.ExtensionArray) else array
+
+
+def _words(array: Any) -> list[str]:
+    return [word or "" for word in array.to_pylist()]
+
+
+def _pay_for_views(column: Any, label: str, budget: Budget) -> None:
+    """Many views may show one long text: their lengths are paid for before any is looked at."""
+    import pyarrow
+
+    for chunk in map(_storage, column.chunks):
+        array = chunk.dictionary if pyarrow.types.is_dictionary(chunk.type) else chunk
+        if len(array) and pyarrow.types.is_string_view(array.type):
+            views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
+            budget.spend(label, int(np.maximum(views[:, 0], 0).sum(dtype=np.int64)))
+
+
+def _looked_up(array: Any, label: str, budget: Budget, notices: list[Notice]) -> Array:
+    """A vocabulary and places in it; a missing place is an empty text, or NaN."""
+    import pyarrow
+
+    if _is_text(array.dictionary.type):
+        words = text_array([*_words(array.dictionary), ""], label, budget, notices)
+    else:
+        words = np.asarray(array.dictionary.to_numpy(zero_copy_only=False))
+        words = np.append(words, np.nan) if array.null_count else words
+    places = array.indices.cast(pyarrow.int64()).fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)
+    return repeated(words, places, label, budget)
+
+
+def _matrix(file: str, label: str, array: Any, before: int) -> Array:
     """A list column as a matrix, if every list is equally long."""
     import pyarrow.compute
 
     lengths = pyarrow.compute.list_value_length(array)
     bounds = pyarrow.compute.min_max(lengths).as_py()
     if array.null_count or bounds["min"] != bounds["max"]:
-        ragged = [i for i, n in enumerate(lengths.to_pylist()) if n != bounds["max"]]
-        what = f"column '{name}' holds lists of unequal length, the first at row {ragged[0]} (counted from 0)"
-        raise refuse(file, what, "give every row the same number of classes")
+        odd = pyarrow.compute.fill_null(pyarrow.compute.not_equal(lengths, bounds["max"]), True)
+        raise _ragged(file, label, before + odd.to_numpy(zero_copy_only=False).argmax())
     flat = array.flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(flat).reshape(len(array), -1)
+    return np.asarray(flat).reshape(len(array), bounds["max"] or 0)
+
+
+def _ragged(file: str, label: str, row: int) -> Exception:
+    what = f"{label} holds lists of unequal length, the first at row {row} (counted from 0)"
+    return refuse(file, what, "give every row the same number of classes")

@@ -12,6 +12,7 @@ from smart_core.data.found import Contents, Found, found_array, refuse, shown
 from smart_core.data.logitset import Array, Notice
 from smart_core.data.roles import role_of, split_of
 
+MAX_COLUMNS = 100_000
 _INDEX_NAMES = frozenset({"", "index", "id", "idx", "row", "sample", "sample_id", "__index_level_0__"})
 _NUMBERED = re.compile(r"(.*?)[_ .\-\[(]*(\d+)[\])]*")
 
@@ -31,6 +32,12 @@ class Column:
     def whole(self) -> bool:
         """Whether every entry is a whole number, none negative."""
         return self.numeric and self.values.ndim == 1 and bool(np.all((self.values >= 0) & (self.values % 1 == 0)))
+
+
+def check_width(file: str, columns: int) -> None:
+    """A table of very many columns takes minutes to look at, one by one."""
+    if columns > MAX_COLUMNS:
+        raise refuse(file, f"is a table of more than {MAX_COLUMNS:,} columns", "save the matrix as npz")
 
 
 def arrays_of_columns(file: str, stem: str, columns: Sequence[Column], named: bool) -> Contents:

@@ -13,9 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from smart_core.data.found import Contents, Found, check_claim, found_array
+from smart_core.data.found import Contents, Found, found_array
+from smart_core.data.limits import Budget
 from smart_core.data.logitset import Array
 from smart_core.data.source import Source
+from smart_core.data.text import MAX_CHARACTERS, text_bytes
 
 Order = Literal["<", ">"]
 
@@ -27,6 +29,8 @@ _CLASS = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: 
 """Class of a matrix -> NumPy type; its numbers may be stored in a smaller one."""
 _CELL, _CHAR = 1, 4
 _TEXT = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
+_CHARACTER_BYTES = 24
+"""What a character of a text takes while it is taken apart."""
 _COMPLEX, _LOGICAL = 0x0800, 0x0200
 _MAT4 = {0: "f8", 1: "f4", 2: "i4", 3: "i2", 4: "u2", 5: "u1"}
 
@@ -44,7 +48,9 @@ def read_mat(source: Source) -> Contents:
     """Every variable, known by its name."""
     data = source.data
     found = []
-    for variable in _variables5(source.name, data) if data.startswith(b"MATLAB") else _variables4(data):
+    for variable in (
+        _variables5(Budget(source.name, len(data)), data) if data.startswith(b"MATLAB") else _variables4(data)
+    ):
         path = (variable.name,)
         if variable.array is None:
             found.append(Found(source.name, path, None, "other", problem=variable.problem))
@@ -53,17 +59,14 @@ def read_mat(source: Source) -> Contents:
     return Contents(found)
 
 
-def _variables5(file: str, data: bytes) -> Iterator[Variable]:
+def _variables5(budget: Budget, data: bytes) -> Iterator[Variable]:
     order: Order = ">" if data[126:128] == b"MI" else "<"
-    held = len(data)
-    unpacked = 0
     for kind, content in _elements(data[_HEADER:], order):
         if kind == _COMPRESSED:
-            content = _unpacked(file, content, held, unpacked)
-            unpacked += len(content)
+            content = _unpacked(content, budget)
             kind, content = next(_elements(content, order))
         if kind == _MATRIX:
-            yield _matrix(content, order)
+            yield _matrix(content, order, budget)
 
 
 def _elements(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
@@ -83,19 +86,18 @@ def _elements(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
         place = after
 
 
-def _unpacked(file: str, content: bytes, held: int, before: int) -> bytes:
+def _unpacked(content: bytes, budget: Budget) -> bytes:
     """The content unpacked, given up as soon as it is out of proportion to the file."""
     unpacker = zlib.decompressobj()
-    pieces, total = [], before
+    pieces = []
     while content and not unpacker.eof:
         pieces.append(unpacker.decompress(content, 1 << 20))
         content = unpacker.unconsumed_tail
-        total += len(pieces[-1])
-        check_claim(file, "the file", total, held)
+        budget.spend("the file", len(pieces[-1]))
     return b"".join(pieces)
 
 
-def _matrix(content: bytes, order: Order) -> Variable:
+def _matrix(content: bytes, order: Order, budget: Budget) -> Variable:
     """Flags, dimensions, name, then the numbers."""
     elements = _elements(content, order)
     (_, flags), (_, sizes), (_, title) = next(elements), next(elements), next(elements)
@@ -108,14 +110,19 @@ def _matrix(content: bytes, order: Order) -> Variable:
     if kind in _CLASS:
         stored, raw = next(elements)
         values = _shaped(np.frombuffer(raw, f"{order}{_STORED[stored]}"), shape)
-        return Variable(name, values.astype("?" if word & _LOGICAL else _CLASS[kind]))
+        dtype = np.dtype("?" if word & _LOGICAL else _CLASS[kind])
+        budget.spend("the file", max(0, dtype.itemsize - values.itemsize) * values.size)
+        return Variable(name, values.astype(dtype))
     if kind == _CHAR:
         stored, raw = next(elements)
+        budget.spend("the file", _CHARACTER_BYTES * len(raw))
         return Variable(name, _text(raw, _TEXT[stored], order, shape))
     if kind == _CELL:
-        cells = [_matrix(cell, order).array for _, cell in elements]
+        cells = [_matrix(cell, order, budget).array for _, cell in elements]
         if cells and all(c is not None and c.dtype.kind == "U" and c.size == 1 for c in cells):
-            return Variable(name, np.array([str(c[0]) for c in cells if c is not None], dtype=np.str_))
+            words = [str(c[0]) for c in cells if c is not None]
+            budget.spend("the file", text_bytes(len(words), max(map(len, words))))
+            return Variable(name, np.array([word[:MAX_CHARACTERS] for word in words], dtype=np.str_))
     return Variable(name, None, "holds cells, structures or sparse numbers instead of a plain matrix")
 
 

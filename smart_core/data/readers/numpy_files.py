@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from smart_core.data.found import Contents, Found, Path, bytes_shown, found_array, refuse
-from smart_core.data.readers.archive import open_zip
+from smart_core.data.found import Contents, Found, Path, found_array, refuse, unusable
+from smart_core.data.limits import bytes_shown
+from smart_core.data.readers.archive import open_zip, unpacked
 from smart_core.data.source import Source
 
+_LONGEST_HEADER = 1 << 17
+"""NumPy itself reads no header longer than 10,000 characters."""
 _HEADERS: dict[tuple[int, int], Any] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -25,22 +28,22 @@ def read_npz(source: Source) -> Contents:
     """Every array of the archive, known by its member's name."""
     archive = open_zip(source.name, source.data)
     found = [
-        array_of_npy(source.name, archive.read(member), (member.filename.removesuffix(".npy"),))
+        array_of_npy(source.name, unpacked(archive, member.filename), (member.filename.removesuffix(".npy"),))
         for member in archive.infolist()
         if member.filename.endswith(".npy")
     ]
     return Contents(found)
 
 
-def array_of_npy(file: str, data: bytes, path: Path) -> Found:
+def array_of_npy(file: str, data: bytes | bytearray, path: Path) -> Found:
     """The array as a view of the bytes; object arrays, which only code could build, are marked unusable."""
-    stream = BytesIO(data)
+    stream = BytesIO(bytes(data[:_LONGEST_HEADER]))
     version = npy.read_magic(stream)
     if version not in _HEADERS:
         return Found(file, path, None, "record", problem="holds records instead of numbers")
     shape, fortran, dtype = _HEADERS[version](stream)
     if dtype.hasobject or dtype.kind == "V":
-        return found_array(file, path, np.empty((0,) * len(shape), dtype=dtype))
+        return unusable(file, path, dtype, shape)
     start = stream.tell()
     held, claimed = len(data) - start, math.prod(shape) * dtype.itemsize
     if claimed > held or min(shape, default=0) < 0:

@@ -9,4 +9,4 @@ from smart_core.data.unpickle_numpy import unpickle
 
 def read_pickle(source: Source) -> Contents:
     """The arrays of ((logits, labels), (logits, labels)), of a dict of arrays, or of both nested."""
-    return Contents(unpickle(source.name, source.data))
+    return unpickle(source.name, source.data)

@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.data.found import BFLOAT16, Contents, Found, bytes_shown, found_array, refuse
+from smart_core.data.found import BFLOAT16, Contents, Found, found_array, refuse
+from smart_core.data.limits import Budget, bytes_shown
+from smart_core.data.logitset import Notice
 from smart_core.data.source import Source
+from smart_core.data.text import repeated, text_array
 
+MAX_HEADER = 16 << 20
+"""JSON grows some twentyfold when it is read; the names and shapes of arrays take a few kilobytes."""
+CALIBRATOR = "smart-calibrator"
+"""The format that a saved calibrator names in its metadata."""
 _DTYPES = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "?"},
     **{
@@ -33,10 +40,15 @@ def read_safetensors(source: Source) -> Contents:
     if length > len(data) - 8:
         what = f"its header claims {bytes_shown(length)} but the file holds {bytes_shown(len(data))}"
         raise refuse(source.name, what, "it is truncated or damaged; copy or save it again")
+    if length > MAX_HEADER:
+        what = f"its header takes {bytes_shown(length)}, more than arrays need"
+        raise refuse(source.name, what, "save only the arrays that are needed")
     header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__", {})
+    if metadata.get("format") == CALIBRATOR:
+        raise refuse(source.name, "is a saved calibrator, not logits", "open it with load_calibrator")
     found = [_tensor(source.name, data, 8 + length, name, entry) for name, entry in header.items()]
-    return Contents(_with_text(source.name, found, metadata))
+    return _with_text(found, metadata, Budget(source.name, len(data)))
 
 
 def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]) -> Found:
@@ -54,16 +66,21 @@ def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]
     return found_array(file, (name,), array, dtype=BFLOAT16 if code == "BF16" else None)
 
 
-def _with_text(file: str, found: list[Found], metadata: dict[str, str]) -> list[Found]:
+def _with_text(found: list[Found], metadata: dict[str, str], budget: Budget) -> Contents:
     """Class names, and group codes turned back into names, where the metadata holds them as JSON lists."""
-    texts = {key: np.array(json.loads(text), dtype=np.str_) for key, text in metadata.items() if text[:1] == "["}
+    notices: list[Notice] = []
+    texts = {
+        key: text_array([str(word) for word in json.loads(text)], f"'{key}'", budget, notices)
+        for key, text in metadata.items()
+        if text[:1] == "["
+    }
     result = []
     for item in found:
         names = texts.get(f"{item.key}_names")
         if names is not None and item.array is not None and item.array.dtype.kind in "iu":
-            result.append(found_array(file, item.path, names[item.array]))
+            result.append(found_array(budget.file, item.path, repeated(names, item.array, item.label, budget)))
         else:
             result.append(item)
     if "class_names" in texts:
-        result.append(found_array(file, ("class_names",), texts["class_names"]))
-    return result
+        result.append(found_array(budget.file, ("class_names",), texts["class_names"]))
+    return Contents(result, notices)

@@ -1,7 +1,8 @@
-"""csv, tsv and other delimited text."""
+"""csv, tsv and other delimited text, in UTF-8, UTF-16 or one of the older eight-bit encodings."""
 
 from __future__ import annotations
 
+import codecs
 import warnings
 from io import BytesIO
 from typing import Any
@@ -9,16 +10,61 @@ from typing import Any
 import numpy as np
 
 from smart_core.data.found import Contents, refuse, shown
-from smart_core.data.logitset import Array
-from smart_core.data.readers.columns import Column, arrays_of_columns
+from smart_core.data.limits import Budget
+from smart_core.data.logitset import Array, Notice
+from smart_core.data.readers.columns import Column, arrays_of_columns, check_width
 from smart_core.data.source import Source
+from smart_core.data.text import text_array
+
+
+def encoding_of(data: bytes) -> str | None:
+    """The encoding of text by its first bytes and its zeros; None where it is not text.
+
+    An eight-bit encoding cannot be told from another one: Windows-1252, the commonest, stands for all of them.
+    """
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    head = data[:4096]
+    if 0 in head:
+        # digits and marks in UTF-16: every other byte is zero
+        even, odd = head[0::2], head[1::2]
+        if len(head) > 3 and not any(odd) and all(even):
+            return "utf-16-le"
+        if len(head) > 3 and not any(even) and all(odd):
+            return "utf-16-be"
+        return None
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return None if any(byte < 32 and byte not in b"\t\n\r\f" for byte in head) else "cp1252"
+    return "utf-8"
+
+
+def _decoded(source: Source, notices: list[Notice]) -> bytes:
+    """The text as UTF-8, without a byte order mark."""
+    encoding = encoding_of(source.data)
+    if encoding == "utf-8":
+        try:
+            source.data.decode()
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+    if encoding in (None, "utf-8"):
+        return source.data.removeprefix(codecs.BOM_UTF8)
+    text = source.data.decode(encoding, "replace")
+    name = "Windows-1252 (Latin-1)" if encoding == "cp1252" else encoding[:6].upper()
+    cure = "; where letters look wrong, save it again as UTF-8" if encoding == "cp1252" else ""
+    notices.append(Notice("encoding", f"{source.name}: read as {name} text{cure}."))
+    return text.removeprefix("\ufeff").encode()
 
 
 def read_text(source: Source) -> Contents:
     """The columns of a delimited text file, with or without a header line."""
     import pandas
 
-    data = source.data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").lstrip(b"\n")
+    notices: list[Notice] = []
+    data = _decoded(source, notices).replace(b"\r\n", b"\n").lstrip(b"\n")
     comments = len(data) - len(data.lstrip(b"#"))
     if comments:
         data = data[comments:].lstrip(b" ")  # numpy.savetxt marks its header so
@@ -26,6 +72,7 @@ def read_text(source: Source) -> Contents:
     separator = delimiter_of(lines[0], source.extension)
     cells = _cells(lines[0], separator)
     following = _cells(lines[1], separator) if len(lines) > 1 else []
+    check_width(source.name, len(cells))
     named = is_header(cells)
     if named and not any(map(is_number, following)) and source.extension not in (".csv", ".tsv"):
         raise refuse(source.name, "is text, but not a table of numbers", "save the logits as csv or npz")
@@ -40,8 +87,11 @@ def read_text(source: Source) -> Contents:
         frame = pandas.read_csv(BytesIO(data), skipinitialspace=True, index_col=False, **options)
     # pandas renames repeated and empty names; the header's own are kept
     names = cells if named and len(cells) == frame.shape[1] else [str(name) for name in frame.columns]
-    columns = [Column(name, _values(source.name, name, frame.iloc[:, i], named)) for i, name in enumerate(names)]
-    return arrays_of_columns(source.name, source.stem, columns, named)
+    budget = Budget(source.name, len(source.data))
+    columns = [Column(name, _values(name, frame.iloc[:, i], named, budget, notices)) for i, name in enumerate(names)]
+    contents = arrays_of_columns(source.name, source.stem, columns, named)
+    contents.notices[:0] = notices
+    return contents
 
 
 def delimiter_of(line: str, extension: str) -> str:
@@ -76,7 +126,7 @@ def _cells(line: str, separator: str) -> list[str]:
     return [cell.strip().strip("\"'") for cell in parts]
 
 
-def _values(file: str, name: str, series: Any, named: bool) -> Array:
+def _values(name: str, series: Any, named: bool, budget: Budget, notices: list[Notice]) -> Array:
     """The column as numbers, or as text where most of it is; a few stray words among numbers are an error."""
     import pandas
 
@@ -88,5 +138,5 @@ def _values(file: str, name: str, series: Any, named: bool) -> Array:
         row = int(np.argmax(stray))
         line = row + (2 if named else 1)
         what = f"line {line}, column '{shown(name)}' holds '{shown(str(series.iloc[row]))}', which is no number"
-        raise refuse(file, what, f"correct or remove the {int(stray.sum())} such rows")
-    return np.asarray(series.fillna("").astype(str).to_numpy(), dtype=np.str_)
+        raise refuse(budget.file, what, f"correct or remove the {int(stray.sum())} such rows")
+    return text_array(series.fillna("").astype(str).tolist(), f"column '{shown(name)}'", budget, notices)

@@ -1,44 +1,144 @@
 """pt and pth: tensors and plain containers, read by the restricted interpreter straight into NumPy.
 
-Each tensor is held against the bytes of its storage, wherever (CPU or GPU) it was saved.
+Each tensor is held against the bytes of its storage, wherever (CPU or GPU) it was saved. PyTorch itself is
+not asked: even its loader for weights alone builds a `bytearray` of any size that a file names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
 
-from smart_core.data.found import BFLOAT16, Contents, Leaf, check_claim, flatten, refuse
+from smart_core.data.found import BFLOAT16, Contents, refuse
+from smart_core.data.limits import PLAIN_RATIO, Budget, check_claim
 from smart_core.data.logitset import Array, Notice
-from smart_core.data.readers.archive import open_zip
+from smart_core.data.readers.archive import open_zip, unpacked
 from smart_core.data.source import Source
-from smart_core.data.unpickle import Name
-from smart_core.data.unpickle_numpy import unpickle
+from smart_core.data.tree import Leaf, flatten
+from smart_core.data.unpickle import Interpreter, Name, Table
+from smart_core.data.unpickle_numpy import numpy_table, unwrap
+
+Order = Literal["<", ">"]
 
 _STORAGES = {
     **{"DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "BFloat16Storage": BFLOAT16},
-    **{
-        "LongStorage": "i8",
-        "IntStorage": "i4",
-        "ShortStorage": "i2",
-        "CharStorage": "i1",
-        "ByteStorage": "u1",
-    },
+    **{"LongStorage": "i8", "IntStorage": "i4", "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1"},
     "BoolStorage": "?",
 }
 _UNTYPED = {"uint16": "u2", "uint32": "u4", "uint64": "u8"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Storage:
-    """The flat numbers under one or more tensors; `code` is None until a tensor names the type."""
+    """A mention of the flat numbers under one or more tensors; `code` is None until a tensor names the type."""
 
-    raw: bytes
+    key: str
     code: str | None
-    order: Literal["<", ">"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor in the making: its bytes may come after the program that describes it."""
+
+    tensors: Tensors
+    storage: Storage
+    code: str
+    offset: Any
+    size: Any
+    stride: Any
+    negated: bool
+
+    @cached_property
+    def leaf(self) -> Leaf:
+        raw = self.tensors.raw_of(self.storage)
+        array = strided(self.tensors.file, raw, self.tensors.order, self.code, self.offset, self.size, self.stride)
+        if self.negated:
+            array = _negated(array, self.code)
+        return Leaf(array, self.code)
+
+
+class Tensors:
+    """What a torch program may mention and call; `raw_of` finds the bytes of a storage, each looked up once."""
+
+    def __init__(self, file: str, order: Order, raw_of: Callable[[Storage], bytes | bytearray]) -> None:
+        self.file, self.order = file, order
+        self.devices: set[str] = set()
+        self.storages: dict[str, Storage] = {}
+        self._raw: dict[str, bytes | bytearray] = {}
+        self._find = raw_of
+
+    def raw_of(self, storage: Storage) -> bytes | bytearray:
+        if storage.key not in self._raw:
+            self._raw[storage.key] = self._find(storage)
+        return self._raw[storage.key]
+
+    def storage(self, reference: Any) -> Storage:
+        """("storage", type, key, device, length), and in old files whether it is part of another storage."""
+        kind, name, key, device, _, *view = reference
+        if kind != "storage" or not isinstance(name, Name) or not isinstance(device, str) or any(view):
+            raise TypeError("a reference that is not a storage")
+        self.devices.add(device)
+        return self.storages.setdefault(str(key), Storage(str(key), _STORAGES.get(name.name)))
+
+    def rebuild(
+        self,
+        storage: Any,
+        offset: Any,
+        size: Any,
+        stride: Any,
+        grad: Any = None,
+        hooks: Any = None,
+        marks: Any = None,
+        code: str | None = None,
+    ) -> Tensor:
+        """A tensor over a storage; `marks` says of a lazily negated or conjugated one that it is so."""
+        code = code or getattr(storage, "code", None)
+        marks = marks or {}
+        if not isinstance(storage, Storage) or code is None or not isinstance(marks, dict) or marks.get("conj"):
+            raise TypeError("a tensor of a kind that holds no plain numbers")
+        return Tensor(self, storage, code, offset, size, stride, bool(marks.get("neg")))
+
+    def rebuild_v3(
+        self,
+        storage: Any,
+        offset: Any,
+        size: Any,
+        stride: Any,
+        grad: Any,
+        hooks: Any,
+        kind: Any,
+        marks: Any = None,
+    ) -> Tensor:
+        """The same for the types that came late, which are named beside the tensor."""
+        return self.rebuild(storage, offset, size, stride, marks=marks, code=_UNTYPED[kind.name])
+
+    def run(self, stream: BytesIO, budget: Budget) -> tuple[Any, int]:
+        """(what the next program in the stream builds, its instructions)."""
+        table: Table = {
+            **numpy_table(budget),
+            ("torch._utils", "_rebuild_tensor"): self.rebuild,
+            ("torch._utils", "_rebuild_tensor_v2"): self.rebuild,
+            ("torch._utils", "_rebuild_tensor_v3"): self.rebuild_v3,
+            ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
+            ("torch", "Size"): lambda size, *_: size,
+            ("torch.storage", "UntypedStorage"): None,
+            **{("torch", name): None for name in (*_STORAGES, *_UNTYPED)},
+        }
+        interpreter = Interpreter(stream, budget, table, self.storage)
+        return interpreter.run(), interpreter.steps
+
+    def contents(self, tree: Any, steps: int, budget: Budget) -> Contents:
+        """The arrays of what was built."""
+        contents = flatten(tree, steps, budget, lambda n: n.leaf if isinstance(n, Tensor) else unwrap(n))
+        other = sorted(device for device in self.devices if device != "cpu")
+        if other:
+            contents.notices.append(Notice("device", f"{self.file}: saved from {', '.join(other)}, read on the CPU."))
+        return contents
 
 
 def read_torch_zip(source: Source) -> Contents:
@@ -46,86 +146,58 @@ def read_torch_zip(source: Source) -> Contents:
     archive = open_zip(source.name, source.data)
     names = archive.namelist()
     prefix = next(name for name in names if name.endswith("data.pkl")).removesuffix("data.pkl")
-    order: Literal["<", ">"] = (
-        ">" if f"{prefix}byteorder" in names and archive.read(f"{prefix}byteorder") == b"big" else "<"
-    )
-    devices: set[str] = set()
-    storages: dict[str, Storage] = {}
-
-    def storage_of(reference: Any) -> Storage:
-        kind, name, key, device, _ = reference
-        if kind != "storage" or not isinstance(name, Name) or not isinstance(device, str):
-            raise TypeError("a reference that is not a storage")
-        devices.add(device)
-        if key not in storages:
-            storages[key] = Storage(archive.read(f"{prefix}data/{key}"), _STORAGES.get(name.name), order)
-        return storages[key]
-
-    def rebuild(storage: Any, offset: int, size: Any, stride: Any, *_: Any, code: str | None = None) -> Leaf:
-        code = code or storage.code
-        if not isinstance(storage, Storage) or code is None:
-            raise TypeError("a tensor of a kind that holds no plain numbers")
-        return Leaf(strided(source.name, storage, code, offset, size, stride), code)
-
-    def rebuild_v3(
-        storage: Any, offset: int, size: Any, stride: Any, grad: Any, hooks: Any, kind: Any, *_: Any
-    ) -> Leaf:
-        return rebuild(storage, offset, size, stride, code=_UNTYPED[kind.name])
-
-    def keep(data: Any, *_: Any) -> Any:
-        return data
-
-    table: dict[tuple[str, str], Any] = {
-        ("torch._utils", "_rebuild_tensor_v2"): rebuild,
-        ("torch._utils", "_rebuild_tensor_v3"): rebuild_v3,
-        ("torch._utils", "_rebuild_parameter"): keep,
-        ("torch", "Size"): keep,
-        ("torch.storage", "UntypedStorage"): None,
-        **{("torch", name): None for name in (*_STORAGES, *_UNTYPED)},
-    }
-    found = unpickle(source.name, archive.read(f"{prefix}data.pkl"), table, storage_of)
-    return Contents(found, _device_notice(source.name, devices))
+    big = f"{prefix}byteorder" in names and unpacked(archive, f"{prefix}byteorder") == b"big"
+    tensors = Tensors(source.name, ">" if big else "<", lambda s: unpacked(archive, f"{prefix}data/{s.key}"))
+    program = bytes(unpacked(archive, f"{prefix}data.pkl"))
+    budget = Budget(source.name, len(program), PLAIN_RATIO)
+    tree, steps = tensors.run(BytesIO(program), budget)
+    return tensors.contents(tree, steps, budget)
 
 
-def strided(file: str, storage: Storage, code: str, offset: Any, size: Any, stride: Any) -> Array:
+def read_torch_legacy(source: Source) -> Contents:
+    """Files from before PyTorch 1.6: five pickles (the tree is the fourth, the storages' keys the fifth), then
+    each storage as its length and its numbers, in the order of the keys.
+    """
+    stream, budget = BytesIO(source.data), Budget(source.name, len(source.data), PLAIN_RATIO)
+    raw: dict[str, bytes] = {}
+    tensors = Tensors(source.name, "<", lambda storage: raw[storage.key])
+    for _ in range(3):
+        tensors.run(stream, budget)
+    tree, steps = tensors.run(stream, budget)
+    keys, _ = tensors.run(stream, budget)
+    for key in map(str, keys):
+        code = tensors.storages[key].code
+        count = int.from_bytes(stream.read(8), "little")
+        size = count * (1 if code is None else _dtype(code, "<").itemsize)
+        if size > len(source.data) - stream.tell():
+            what = "a storage is larger than what is left of the file"
+            raise refuse(source.name, what, "it is truncated or damaged; copy or save it again")
+        raw[key] = stream.read(size)
+    return tensors.contents(tree, steps, budget)
+
+
+def strided(file: str, raw: bytes | bytearray, order: Order, code: str, offset: Any, size: Any, stride: Any) -> Array:
     """The tensor as a view of its storage, if every element it can reach lies inside."""
-    dtype = np.dtype("u2" if code == BFLOAT16 else code).newbyteorder(storage.order)
+    dtype = _dtype(code, order)
     numbers = [offset, *size, *stride]
     if len(size) != len(stride) or any(not isinstance(n, int) or n < 0 for n in numbers):
         raise TypeError("a tensor with an impossible shape")
     count = int(np.prod(size, dtype=object))
     if count == 0:
         return np.empty(size, dtype=dtype)
-    check_claim(file, "a tensor", count * dtype.itemsize, len(storage.raw))
+    check_claim(file, "a tensor", count * dtype.itemsize, len(raw))
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if (last + 1) * dtype.itemsize > len(storage.raw):
+    if (last + 1) * dtype.itemsize > len(raw):
         raise refuse(file, f"a tensor of shape {size} is larger than its bytes in the file", "save it again")
-    flat = np.frombuffer(storage.raw, dtype=dtype, count=len(storage.raw) // dtype.itemsize)
+    flat = np.frombuffer(raw, dtype=dtype, count=len(raw) // dtype.itemsize)
     steps = [step * dtype.itemsize for step in stride]
     return np.lib.stride_tricks.as_strided(flat[offset:], size, steps, writeable=False)
 
 
-def read_torch_legacy(source: Source) -> Contents:
-    """Files from before PyTorch 1.6, through torch.load restricted to tensors."""
-    import torch
-
-    try:
-        tree = torch.load(BytesIO(source.data), map_location="cpu", weights_only=True)
-    except Exception as error:
-        cure = "save the logits and labels alone with torch.save"
-        raise refuse(source.name, "is an old PyTorch file that is damaged or holds more than tensors", cure) from error
-
-    def unwrap(node: Any) -> Any:
-        if not isinstance(node, torch.Tensor):
-            return node
-        check_claim(source.name, "a tensor", node.nelement() * node.element_size(), len(source.data))
-        if node.dtype is torch.bfloat16:
-            return Leaf(node.detach().view(torch.int16).numpy().view(np.uint16), BFLOAT16)
-        return node.detach().numpy()
-
-    return Contents(flatten(source.name, tree, len(source.data), unwrap))
+def _dtype(code: str, order: Order) -> np.dtype[Any]:
+    return np.dtype("u2" if code == BFLOAT16 else code).newbyteorder(order)
 
 
-def _device_notice(file: str, devices: set[str]) -> list[Notice]:
-    other = sorted(device for device in devices if device != "cpu")
-    return [Notice("device", f"{file}: saved from {', '.join(other)}, read on the CPU.")] if other else []
+def _negated(array: Array, code: str) -> Array:
+    """Minus the numbers; bfloat16 is held as bits, of which the first is the sign."""
+    return array ^ np.asarray(0x8000, dtype=array.dtype) if code == BFLOAT16 else -array
