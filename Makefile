@@ -19,6 +19,7 @@ test: lint browser ## set up once, then every check and every test
 
 bench: .venv/installed-dev ## speed side by side with other ways
 	$(BIN)/python -m benchmarks.metrics
+	$(BIN)/python -m benchmarks.attacks
 
 lint: .venv/installed-dev ## style, formatting and types, nothing changed
 	$(BIN)/ruff check

@@ -10,14 +10,15 @@ import torch
 from numpy.typing import NDArray
 
 from sample_logits import path
-from sample_logits.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from sample_logits.corruptions import SEVERITIES, Strengths, corrupt
 from sample_logits.images import Bytes
 from sample_logits.networks import Classifier
 from sample_logits.training import Say, outputs
 
 Arrays = dict[str, NDArray[Any]]
 
-CORRUPTED_IMAGES = 2000
+CORRUPTED_IMAGES = 1000
+"""So many of the test images, the first ones, go under every corruption."""
 
 
 def part(split: str, model: Classifier, images: Bytes, labels: Bytes) -> Arrays:
@@ -41,13 +42,13 @@ def shared(model: Classifier, names: tuple[str, ...]) -> Arrays:
     }
 
 
-def corrupted(model: Classifier, images: Bytes, labels: Bytes, say: Say = print) -> Arrays:
+def corrupted(model: Classifier, images: Bytes, labels: Bytes, strengths: Strengths, say: Say = print) -> Arrays:
     """A test part of the first images under every corruption at every severity, `test_group` naming which."""
     images, labels = images[:CORRUPTED_IMAGES], labels[:CORRUPTED_IMAGES]
     parts: list[Arrays] = []
-    for name in CORRUPTIONS:
+    for name in strengths:
         for severity in SEVERITIES:
-            made = part("test", model, corrupt(images, name, severity), labels)
+            made = part("test", model, corrupt(images, name, severity, strengths), labels)
             made["test_group"] = np.full(len(labels), f"{name} {severity}")
             say(f"{name} {severity}: accuracy {accuracy(made, 'test'):.4f}")
             parts.append(made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,17 +49,15 @@ def network() -> Classifier:
     return Classifier(body, FEATURES, len(CLASSES), [0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616])
 
 
-SAMPLE = stages.ImageSample("cifar10", CLASSES, held_out_per_class=500, network=network, recipe=Recipe(epochs=25))
+SAMPLE = stages.ImageSample("cifar10", CLASSES, held_out_per_class=500, network=network, recipe=Recipe(epochs=20))
 
 
-def bundles(say: Say = print) -> dict[str, Arrays]:
-    """Fetch, train, extract: the clean bundle and the corrupted one."""
+def bundles(say: Say = print) -> Iterator[tuple[str, Arrays]]:
+    """Fetch, train, extract, attack: the corrupted bundle and the clean one."""
     data = load()
     model = stages.fit(SAMPLE, data, say)
-    return {
-        "cifar10": stages.clean(SAMPLE, data, model),
-        "cifar10_corrupted": stages.corrupted(SAMPLE, data, model, say),
-    }
+    yield "cifar10_corrupted", stages.corrupted(SAMPLE, data, model, say)
+    yield "cifar10", stages.clean(SAMPLE, data, model) | stages.attack(SAMPLE, data, model, say)
 
 
 def _pixels(archive: Path, name: str) -> images.Bytes:

@@ -1,4 +1,4 @@
-"""Common corruptions of images, after Hendrycks and Dietterich (2019), near the strength of their severities 3 and 5.
+"""Common corruptions of images, after Hendrycks and Dietterich (2019), at two severities.
 
 Images are (N, height, width, channels), one or three channels. Every function takes pixels in [0, 1] and a strength
 and gives pixels that may leave [0, 1]; `corrupt` cuts and rounds them. What is random depends on the seed and the
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -22,16 +22,45 @@ from sample_logits.images import Bytes
 Pixels = NDArray[np.float32]
 Random = np.random.Generator
 Corruption = Callable[[Pixels, float, Random], Pixels]
+Strengths = Mapping[str, tuple[float, float]]
+"""Name of a corruption -> its strength at each of `SEVERITIES`."""
 
 SEVERITIES = (3, 5)
 
+PICTURES: Strengths = {
+    "gaussian noise": (0.08, 0.10),
+    "shot noise": (100, 50),
+    "impulse noise": (0.03, 0.07),
+    "defocus blur": (1.0, 2.0),
+    "motion blur": (4, 7),
+    "brightness": (0.15, 0.30),
+    "contrast": (0.40, 0.15),
+    "haze": (0.75, 1.5),
+    "pixelate": (0.70, 0.45),
+    "jpeg": (58, 25),
+}
+"""For pictures of about 32 x 32 pixels, near those authors' severities 3 and 5."""
 
-def corrupt(images: Bytes, name: str, severity: int, seed: int = 0) -> Bytes:
+TINY: Strengths = {
+    "gaussian noise": (0.15, 0.30),
+    "shot noise": (16, 5),
+    "impulse noise": (0.08, 0.20),
+    "defocus blur": (0.8, 1.2),
+    "motion blur": (2, 4),
+    "brightness": (0.20, 0.40),
+    "contrast": (0.40, 0.15),
+    "haze": (0.40, 0.80),
+    "pixelate": (0.50, 0.375),
+    "jpeg": (20, 5),
+}
+"""For 8 x 8 pixels: ways and discs as large as a stroke at most, and noise that hides single pixels."""
+
+
+def corrupt(images: Bytes, name: str, severity: int, strengths: Strengths = PICTURES, seed: int = 0) -> Bytes:
     """The images under one corruption, as uint8."""
-    function, strengths = CORRUPTIONS[name]
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])
     pixels: Pixels = np.divide(images, 255, dtype=np.float32)
-    changed = function(pixels, strengths[SEVERITIES.index(severity)], random)
+    changed = CORRUPTIONS[name](pixels, strengths[name][SEVERITIES.index(severity)], random)
     return np.round(255 * np.clip(changed, 0, 1)).astype(np.uint8)
 
 
@@ -111,19 +140,18 @@ def jpeg(pixels: Pixels, quality: float, random: Random) -> Pixels:
     return np.stack(back)
 
 
-CORRUPTIONS: dict[str, tuple[Corruption, tuple[float, float]]] = {
-    "gaussian noise": (gaussian_noise, (0.08, 0.10)),
-    "shot noise": (shot_noise, (100, 50)),
-    "impulse noise": (impulse_noise, (0.03, 0.07)),
-    "defocus blur": (defocus_blur, (1.0, 2.0)),
-    "motion blur": (motion_blur, (4, 7)),
-    "brightness": (brightness, (0.15, 0.30)),
-    "contrast": (contrast, (0.40, 0.15)),
-    "haze": (haze, (0.75, 1.5)),
-    "pixelate": (pixelate, (0.70, 0.45)),
-    "jpeg": (jpeg, (58, 25)),
+CORRUPTIONS: dict[str, Corruption] = {
+    "gaussian noise": gaussian_noise,
+    "shot noise": shot_noise,
+    "impulse noise": impulse_noise,
+    "defocus blur": defocus_blur,
+    "motion blur": motion_blur,
+    "brightness": brightness,
+    "contrast": contrast,
+    "haze": haze,
+    "pixelate": pixelate,
+    "jpeg": jpeg,
 }
-"""Name -> the function and its strength at each of `SEVERITIES`."""
 
 
 def _clouds(count: int, height: int, width: int, random: Random) -> Pixels:

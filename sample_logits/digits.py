@@ -1,74 +1,89 @@
-"""Handwritten digits, 8 x 8 pixels: a small network trained long on few images."""
+"""Handwritten digits, 8 x 8 pixels: a small network trained long on few images, its weights beside its bundles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-SEED = 0
-SHARES = {"train": 0.2, "val": 0.4, "test": 0.4}
-HIDDEN = 32
-EPOCHS = 400
-LEARNING_RATE = 1e-2
+from sample_logits import FOLDER, stages
+from sample_logits.bundles import Arrays
+from sample_logits.corruptions import TINY
+from sample_logits.images import Bytes, ImageSet, hold_out
+from sample_logits.networks import Classifier
+from sample_logits.training import Recipe, Say, to_pixels
+
+WEIGHTS: Path = FOLDER / "digits.safetensors"
+CLASSES = tuple(str(digit) for digit in range(10))
+FEATURES = 32
+PER_CLASS = 72
+"""Images of every digit in validation and in test, of the 174 to 183 there are."""
 
 
-def bundles(say: Callable[[str], None] = print) -> dict[str, dict[str, NDArray[Any]]]:
-    """The one bundle, by one thread and so in one order of summation: the same bits on the same machine."""
-    torch.set_num_threads(1)
-    return {"digits": arrays()}
-
-
-def arrays() -> dict[str, NDArray[Any]]:
-    """The bundle's arrays: logits, labels and penultimate features of both parts, last layer, names."""
-    images, labels = _images()
-    rows = _split(labels)
-    features, head = _train(images[rows["train"]], labels[rows["train"]])
-    bundle: dict[str, NDArray[Any]] = {}
-    with torch.no_grad():
-        for split in ("val", "test"):
-            seen = features(images[rows[split]])
-            bundle[f"{split}_logits"] = head(seen).numpy()
-            bundle[f"{split}_labels"] = labels[rows[split]].numpy()
-            bundle[f"{split}_features"] = seen.numpy()
-    bundle["head_weight"] = head.weight.detach().numpy()
-    bundle["head_bias"] = head.bias.detach().numpy()
-    bundle["class_names"] = np.array([str(digit) for digit in range(10)])
-    return bundle
-
-
-def _images() -> tuple[Tensor, Tensor]:
+@cache
+def load() -> ImageSet:
+    """The 1797 images of scikit-learn, their 17 shades spread over bytes, in a training and a test part."""
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    return torch.tensor(digits.data / 16, dtype=torch.float32), torch.tensor(digits.target)
+    found = load_digits()
+    shades: Bytes = np.round(found.images * (255 / 16)).astype(np.uint8)[..., None]
+    labels = found.target.astype(np.uint8)
+    rest, test = hold_out(labels, PER_CLASS, seed=1)
+    return ImageSet(shades[rest], labels[rest], shades[test], labels[test])
 
 
-def _split(labels: Tensor) -> dict[str, Tensor]:
-    """Rows of each part, every digit in the same proportion."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
-    parts: dict[str, list[Tensor]] = {name: [] for name in SHARES}
-    for digit in range(10):
-        members = order[labels[order] == digit]
-        cuts = (np.cumsum(list(SHARES.values()))[:-1] * len(members)).round().astype(int).tolist()
-        for name, chunk in zip(SHARES, torch.tensor_split(members, cuts), strict=True):
-            parts[name].append(chunk)
-    return {name: torch.cat(chunks).sort().values for name, chunks in parts.items()}
+def network() -> Classifier:
+    """Two convolutions, 32 relu features and a linear head; pixels standardised by the images' mean and spread."""
+    body = nn.Sequential(
+        nn.Conv2d(1, 16, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(512, FEATURES),
+        nn.ReLU(),
+    )
+    return Classifier(body, FEATURES, len(CLASSES), [0.3053], [0.3760])
 
 
-def _train(images: Tensor, labels: Tensor) -> tuple[nn.Sequential, nn.Linear]:
-    """Two relu layers and a linear head; Adam on cross entropy in mini-batches, nothing held back."""
-    torch.manual_seed(SEED)
-    features = nn.Sequential(nn.Linear(64, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
-    head = nn.Linear(HIDDEN, 10)
-    optimiser = torch.optim.Adam([*features.parameters(), *head.parameters()], lr=LEARNING_RATE)
-    for _ in range(EPOCHS):
-        for batch in torch.randperm(len(images)).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(head(features(images[batch])), labels[batch]).backward()
-            optimiser.step()
-    return features, head
+SAMPLE = stages.ImageSample(
+    "digits",
+    CLASSES,
+    held_out_per_class=PER_CLASS,
+    network=network,
+    recipe=Recipe(epochs=100, batch_size=32, peak_rate=0.05, weight_decay=0.0, pad=0, flip=False),
+    strengths=TINY,
+)
+
+
+def bundles(say: Say = print) -> Iterator[tuple[str, Arrays]]:
+    """Train, keep the weights, extract, attack all test images: the corrupted bundle and the clean one."""
+    # one thread and so one order of summation: the same bits on the same machine
+    torch.set_num_threads(1)
+    data = load()
+    model = stages.fit(SAMPLE, data, say)
+    WEIGHTS.write_bytes(save({name: value.contiguous() for name, value in model.state_dict().items()}))
+    yield "digits_corrupted", stages.corrupted(SAMPLE, data, model, say)
+    yield "digits", stages.clean(SAMPLE, data, model) | stages.attack(SAMPLE, data, model, say)
+
+
+def trained() -> Classifier:
+    """The network with the weights in this folder, in evaluation mode: no training needed."""
+    model = network()
+    model.load_state_dict(load_file(WEIGHTS))
+    return model.eval()
+
+
+def images(part: Literal["val", "test"]) -> Tensor:
+    """Pixels (N, 1, 8, 8) in [0, 1] of the bundle's validation or test rows, in its order."""
+    data = load()
+    if part == "test":
+        return to_pixels(torch.from_numpy(data.test_images)).contiguous()
+    _, held = hold_out(data.train_labels, SAMPLE.held_out_per_class, SAMPLE.recipe.seed)
+    return to_pixels(torch.from_numpy(data.train_images[held])).contiguous()

@@ -1,6 +1,7 @@
-"""Make a sample anew: `python -m sample_logits.make cifar10` fetches, trains, extracts and writes its bundles.
+"""Make a sample anew: `python -m sample_logits.make cifar10` fetches, trains, extracts, attacks and writes.
 
-What is fetched and each epoch of training is kept in a cache folder, so that a run that was stopped goes on.
+What is fetched, each epoch of training and each chunk of the attack is kept in a cache folder, so that a run that was
+stopped goes on.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from datetime import datetime
 from importlib import import_module
 
 from sample_logits import path
-from sample_logits.bundles import accuracy, write
+from sample_logits.bundles import Arrays, accuracy, write
 from sample_logits.fetch import FetchError, cache_folder
 from sample_logits.training import Say
 
 SAMPLES = ("cifar10", "digits", "fashion")
-"""Modules of this package with a function `bundles(say)`: name of each bundle -> its arrays."""
+"""Modules of this package with a function `bundles(say)`: the name of each bundle and its arrays, one by one."""
 
 
 def main() -> None:
@@ -25,15 +26,17 @@ def main() -> None:
     for name in parser.parse_args().names:
         say = logger(name)
         try:
-            made = import_module(f"sample_logits.{name}").bundles(say)
+            for bundle, arrays in import_module(f"sample_logits.{name}").bundles(say):
+                write(bundle, arrays)
+                _sum_up(bundle, arrays, say)
         except FetchError as error:
             sys.exit(f"{name}: {error}")
-        for bundle, arrays in made.items():
-            write(bundle, arrays)
-            say(f"{path(bundle)}: {path(bundle).stat().st_size / 1000:.0f} kB")
-            for split in ("val", "test"):
-                rows = len(arrays[f"{split}_labels"])
-                say(f"  {split}: {rows} rows, accuracy {accuracy(arrays, split):.4f}")
+
+
+def _sum_up(bundle: str, arrays: Arrays, say: Say) -> None:
+    say(f"{path(bundle)}: {path(bundle).stat().st_size / 1000:.0f} kB")
+    for split in ("val", "test"):
+        say(f"  {split}: {len(arrays[f'{split}_labels'])} rows, accuracy {accuracy(arrays, split):.4f}")
 
 
 def logger(name: str) -> Say:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 class Classifier(nn.Module):
@@ -56,6 +59,17 @@ def resnet(channels: int, stem: int, widths: tuple[int, ...], features: int) -> 
         nn.Linear(widths[-1], features),
         nn.ReLU(),
     )
+
+
+def fused(model: Classifier) -> Classifier:
+    """A copy for evaluation with every batch norm folded into the convolution before it: the same logits, sooner."""
+    copy = deepcopy(model).eval()
+    for chain in [module for module in copy.modules() if isinstance(module, nn.Sequential)]:
+        for first, second in zip(list(chain), list(chain)[1:], strict=False):
+            if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
+                place = list(chain).index(first)
+                chain[place], chain[place + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+    return copy
 
 
 def _convolution(inside: int, outside: int, stride: int) -> tuple[nn.Conv2d, nn.BatchNorm2d]:

@@ -1,17 +1,20 @@
-"""The way of an image sample, stage by stage: split, fit, extract, corrupt."""
+"""The way of an image sample, stage by stage: split, fit, extract, attack, corrupt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
-from sample_logits import bundles, training
+from sample_logits import attacking, bundles, training
+from sample_logits.corruptions import PICTURES, Strengths
 from sample_logits.fetch import cache_folder
 from sample_logits.images import ImageSet, hold_out
 from sample_logits.losses import LOSSES
 from sample_logits.networks import Classifier
+from smart_core.attacks import Search
 from smart_core.console import ProgressBar
 from smart_core.run import Run
 
@@ -25,6 +28,10 @@ class ImageSample:
     held_out_per_class: int
     network: Callable[[], Classifier]
     recipe: training.Recipe
+    attacked: int = 1000
+    """So many of the test images, the first ones, are attacked."""
+    search: Search = field(default_factory=Search)
+    strengths: Strengths = field(default_factory=lambda: PICTURES)
 
 
 def fit(sample: ImageSample, data: ImageSet, say: training.Say, loss: str = "NLL") -> Classifier:
@@ -52,9 +59,21 @@ def clean(sample: ImageSample, data: ImageSet, model: Classifier) -> bundles.Arr
     return _validation(sample, data, model) | bundles.part("test", model, data.test_images, data.test_labels)
 
 
+def attack(sample: ImageSample, data: ImageSet, model: Classifier, say: training.Say) -> bundles.Arrays:
+    """`test_cw_l2`: the distance of every attacked test image; NaN for the others and where the attack failed."""
+    bar = ProgressBar()
+    try:
+        images = data.test_images[: sample.attacked]
+        found = attacking.distances(sample.name, model, images, sample.search, say, Run(bar))
+    finally:
+        bar.close()
+    return {"test_cw_l2": np.pad(found, (0, len(data.test_images) - len(found)), constant_values=np.nan)}
+
+
 def corrupted(sample: ImageSample, data: ImageSet, model: Classifier, say: training.Say) -> bundles.Arrays:
     """The same clean validation part, and test images under corruptions."""
-    return _validation(sample, data, model) | bundles.corrupted(model, data.test_images, data.test_labels, say)
+    test = bundles.corrupted(model, data.test_images, data.test_labels, sample.strengths, say)
+    return _validation(sample, data, model) | test
 
 
 def bundle_name(sample: ImageSample, loss: str) -> str:

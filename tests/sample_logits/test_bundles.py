@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import sample_logits
 import smart_core as sc
@@ -14,7 +15,7 @@ from sample_logits import bundles, cifar10, fashion, stages
 from sample_logits.corruptions import CORRUPTIONS, corrupt
 from sample_logits.images import ImageSet, hold_out
 from sample_logits.losses import LOSSES
-from sample_logits.networks import Classifier
+from sample_logits.networks import Classifier, fused
 from sample_logits.training import to_pixels
 
 
@@ -80,6 +81,22 @@ def test_network_standardises_pixels_and_ends_in_its_head(network) -> None:  # t
     assert features.min() >= 0
     by_hand = model.body((pixels - model.mean) / model.std)
     torch.testing.assert_close(model(pixels), by_hand @ model.head.weight.T + model.head.bias)
+
+
+@pytest.mark.parametrize("network", [cifar10.network, fashion.network])
+def test_folded_network_gives_the_same_logits(network) -> None:  # type: ignore[no-untyped-def]
+    torch.manual_seed(0)
+    model = network()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):  # as if it had been trained: neither mean 0 nor spread 1
+            for tensor in (module.weight, module.bias, module.running_mean, module.running_var):
+                nn.init.uniform_(tensor, 0.5, 1.5)
+    pixels = torch.rand(3, model.get_buffer("mean").numel(), 28, 28)
+    folded = fused(model)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in folded.body[0:3])
+    assert isinstance(model.body[1], nn.BatchNorm2d)
+    with torch.no_grad():
+        torch.testing.assert_close(folded(pixels), model.eval()(pixels), rtol=1e-4, atol=1e-4)
 
 
 def test_each_loss_has_a_bundle_of_its_own() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sample_logits.corruptions import CORRUPTIONS, SEVERITIES, corrupt, defocus_blur, motion_blur
+from sample_logits import digits
+from sample_logits.corruptions import CORRUPTIONS, PICTURES, SEVERITIES, TINY, corrupt, defocus_blur, motion_blur
 from sample_logits.images import Bytes
 
 
@@ -16,6 +17,17 @@ def smooth(channels: int) -> Bytes:
     blocks = [np.where((x > 0.3) & (y < 0.6), 0.8, -0.6), np.sign(waves[2])]
     pictures = 0.5 + 0.3 * np.stack([*waves, *blocks])
     return np.round(255 * pictures[..., None].repeat(channels, -1)).astype(np.uint8)
+
+
+def test_every_corruption_has_its_strengths() -> None:
+    assert set(PICTURES) == set(TINY) == set(CORRUPTIONS)
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_tiny_pictures_change_more_at_the_higher_severity(name: str) -> None:
+    pictures = digits.load().test_images
+    mild, strong = (corrupt(pictures, name, severity, TINY).astype(float) for severity in SEVERITIES)
+    assert 0 < np.linalg.norm(mild - pictures) < np.linalg.norm(strong - pictures)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -11,7 +11,7 @@ import pytest
 
 import sample_logits
 import smart_core as sc
-from sample_logits import bundles, fashion, make
+from sample_logits import attacking, bundles, fashion, make
 from sample_logits.fetch import FetchError
 from sample_logits.images import ImageSet
 from sample_logits.training import Recipe
@@ -29,8 +29,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     labels = np.repeat(np.arange(10, dtype=np.uint8), 3)
     train, test = np.random.default_rng(0).integers(0, 256, (2, 30, 28, 28, 1), dtype=np.uint8)
     monkeypatch.setattr(fashion, "load", lambda: ImageSet(train, labels, test, labels))
-    small = replace(fashion.SAMPLE, held_out_per_class=1, recipe=Recipe(2, batch_size=10))
+    small = replace(fashion.SAMPLE, held_out_per_class=1, recipe=Recipe(2, batch_size=10), attacked=7)
     monkeypatch.setattr(fashion, "SAMPLE", small)
+    monkeypatch.setattr(attacking, "distances", lambda name, model, images, *_: np.ones(len(images), np.float32))
     return made
 
 
@@ -45,11 +46,15 @@ def test_second_run_trains_nothing_and_writes_the_same(folder: Path, capsys: pyt
     for name in first:
         data = sc.load(folder / name)
         assert len(data.validation.labels) == 10
+        attacked = data.test.cw_l2
+        assert (attacked is None) == (name != "fashion.npz")
+        if attacked is not None:
+            assert np.flatnonzero(np.isfinite(attacked)).tolist() == list(range(7))
     assert "epoch 1/2" in (folder.parent / "cache" / "fashion.log").read_text()
 
 
 def test_losses_lead_to_different_models(folder: Path) -> None:
-    made = fashion.bundles(lambda words: None)
+    made = dict(fashion.bundles(lambda words: None))
     logits = [made[name]["test_logits"] for name in made if name != "fashion_corrupted"]
     assert len(logits) == 6
     assert all(np.abs(a - b).max() > 1e-3 for i, a in enumerate(logits) for b in logits[:i])

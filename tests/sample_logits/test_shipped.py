@@ -1,73 +1,176 @@
-"""The bundles in the folder: small, sound, and what their scripts make."""
+"""The bundles in the folder: small, sound, as hard and as over-confident as stated, and what their scripts make."""
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
+from scipy.stats import pearsonr, spearmanr
 
 import sample_logits
 import smart_core as sc
-from sample_logits import digits
+from sample_logits import digits, stages
+from sample_logits.fashion import SAMPLE as FASHION
+from sample_logits.losses import LOSSES
 from sample_logits.make import SAMPLES
+from smart_core.attacks import carlini_wagner_l2
 
-BUNDLES = sorted(sample_logits.FOLDER.glob("*.npz"))
+README = (sample_logits.FOLDER / "README.md").read_text(encoding="utf-8")
+BUNDLES = {path.stem: path for path in sorted(sample_logits.FOLDER.glob("*.npz"))}
+MAIN = ("cifar10", "fashion", "digits")
+OF_EACH_LOSS = {stages.bundle_name(FASHION, loss) for loss in LOSSES}
+EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS}
+LEAST_ACCURACY = {"cifar10": 0.85, "fashion": 0.91, "digits": 0.92}
+MEGABYTE = 1_000_000
 
 
-@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.stem)
+@cache
+def shipped(name: str) -> dict[str, np.ndarray]:
+    with np.load(BUNDLES[name]) as bundle:
+        return {key: bundle[key] for key in bundle.files}
+
+
+def accuracy(name: str) -> float:
+    return float(np.mean(shipped(name)["test_logits"].argmax(axis=1) == shipped(name)["test_labels"]))
+
+
+def right(part: sc.Part) -> float:
+    return float(np.mean(part.logits.argmax(axis=1) == part.labels))
+
+
+def confidence(name: str) -> np.ndarray:
+    return softmax(shipped(name)["test_logits"].astype(np.float64), axis=1).max(axis=1)
+
+
+def ece(name: str) -> float:
+    """Fifteen equal bins (l, u], each weighed by its share: |sum of (confidence - correct)| / N."""
+    correct = shipped(name)["test_logits"].argmax(axis=1) == shipped(name)["test_labels"]
+    gap = confidence(name) - correct
+    bins = np.ceil(15 * confidence(name)).astype(int)
+    return sum(abs(gap[bins == number].sum()) for number in range(16)) / len(gap)
+
+
+def rows_under(heading: str) -> dict[str, list[str]]:
+    """The table under a heading of the README: first cell -> the others."""
+    section = README.split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line.strip("| ").split("|") for line in section.splitlines() if line.startswith("|")]
+    return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines[2:]}
+
+
+def test_the_folder_holds_every_sample_and_is_small() -> None:
+    assert set(BUNDLES) == EXPECTED
+    assert all(any(name.startswith(sample) for sample in SAMPLES) for name in BUNDLES)
+    files = [path for path in sample_logits.FOLDER.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(path.stat().st_size for path in files) <= 30 * MEGABYTE
+    assert digits.WEIGHTS.stat().st_size < MEGABYTE
+
+
+@pytest.mark.parametrize("path", BUNDLES.values(), ids=BUNDLES)
 def test_bundle_loads_without_a_notice_and_its_head_gives_its_logits(path: Path) -> None:
     data = sc.load(path)
     assert not data.notices
     assert data.head is not None
     assert data.class_names is not None
-    assert len(data.class_names) == data.classes
-    with np.load(path) as bundle:
-        assert bundle["test_logits"].dtype == np.float32
-        # half precision keeps 11 bits of a feature
-        tolerance = 1e-2 if bundle["test_features"].dtype == np.float16 else 1e-3
+    assert len(data.class_names) == data.classes == 10
+    assert shipped(path.stem)["test_logits"].dtype == np.float32
     for part in (data.validation, data.test):
         assert part.features is not None
-        rebuilt = part.features @ data.head.weight.T + data.head.bias
-        np.testing.assert_allclose(rebuilt, part.logits, atol=tolerance)
+        rebuilt = part.features.astype(np.float64) @ data.head.weight.T.astype(np.float64) + data.head.bias
+        # half precision keeps 11 bits of a feature
+        terms = np.abs(part.features.astype(np.float64)) @ np.abs(data.head.weight.T)
+        assert (np.abs(rebuilt - part.logits) <= 2**-11 * terms + 1e-4).all()
 
 
-def test_every_bundle_comes_from_a_sample_and_the_folder_is_small() -> None:
-    assert BUNDLES
-    assert all(any(path.stem.startswith(name) for name in SAMPLES) for path in BUNDLES)
-    assert sum(path.stat().st_size for path in sample_logits.FOLDER.glob("*.*")) < 30e6
+@pytest.mark.parametrize("name", MAIN)
+def test_model_is_good_enough_and_too_sure(name: str) -> None:
+    assert accuracy(name) >= LEAST_ACCURACY[name]
+    assert confidence(name).mean() > accuracy(name)
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in BUNDLES if path.stem.endswith("_corrupted")], ids=lambda path: path.stem
-)
-def test_corrupted_bundle_has_equal_groups_of_at_least_8_types_at_2_severities(path: Path) -> None:
-    groups = sc.load(path).test.groups()
-    kinds = {name.rsplit(" ", 1)[0] for name in groups}
+@pytest.mark.parametrize("name", MAIN)
+def test_distances_are_known_for_a_thousand_images(name: str) -> None:
+    distance = shipped(name)["test_cw_l2"]
+    known = distance[np.isfinite(distance)]
+    assert len(distance) == len(shipped(name)["test_labels"])
+    assert len(known) >= (len(distance) if name == "digits" else 1000)
+    assert (known > 0).all()
+
+
+@pytest.mark.parametrize("name", [name for name in BUNDLES if name.endswith("_corrupted")])
+def test_corrupted_bundle_has_equal_groups_of_at_least_8_types_at_2_severities(name: str) -> None:
+    groups = sc.load(BUNDLES[name]).test.groups()
+    kinds = {group.rsplit(" ", 1)[0] for group in groups}
     assert len(kinds) >= 8
     assert len(groups) == 2 * len(kinds)
     assert len({len(part.labels) for part in groups.values()}) == 1
+    mild, strong = (np.mean([right(part) for group, part in groups.items() if group.endswith(end)]) for end in "35")
+    assert accuracy(name.removesuffix("_corrupted")) > mild > strong
 
 
-def test_digits_is_split_by_class_without_overlap() -> None:
-    labels = digits._images()[1]
-    rows = digits._split(labels)
-    together = torch.cat(list(rows.values()))
-    assert sorted(together.tolist()) == list(range(1797))
-    for name, share in digits.SHARES.items():
-        counts = torch.bincount(labels[rows[name]])
-        assert torch.allclose(counts.float(), share * torch.bincount(labels).float(), atol=1.01)
+@pytest.mark.parametrize("name", BUNDLES)
+def test_readme_states_size_accuracy_confidence_and_ece(name: str) -> None:
+    validation, test, right, sure, error, _ = rows_under("Figures")[name]
+    sizes = [f"{len(shipped(name)[f'{split}_labels']):,}" for split in ("val", "test")]
+    assert [validation, test] == sizes
+    stated = [float(cell) for cell in (right, sure, error)]
+    assert stated == pytest.approx([100 * accuracy(name), 100 * confidence(name).mean(), 100 * ece(name)], abs=0.0051)
 
 
-def test_digits_can_be_made_anew() -> None:
+@pytest.mark.parametrize("name", MAIN)
+def test_readme_states_the_correlation_of_margin_and_distance(name: str) -> None:
+    attacked, failed, median, pearson, spearman = rows_under("Margin and distance")[name]
+    top = np.sort(shipped(name)["test_logits"], axis=1)
+    margin, distance = top[:, -1] - top[:, -2], shipped(name)["test_cw_l2"]
+    known = np.isfinite(distance)
+    assert int(attacked.replace(",", "")) - int(failed) == known.sum()
+    assert float(median) == pytest.approx(np.median(distance[known]), abs=5.1e-4)
+    for cell, coefficient in ((pearson, pearsonr), (spearman, spearmanr)):
+        value, low, high = (float(number) for number in re.findall(r"-?\d\.\d+", cell))
+        assert value == pytest.approx(coefficient(margin[known], distance[known])[0], abs=5.1e-4)
+        assert low < value < high
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_readme_has_every_method_on_every_main_set(name: str) -> None:
+    rows = rows_under(f"Methods on {name}")
+    assert set(rows) == {method.label for method in sc.calibrators.methods().values()}
+    assert float(rows["Vanilla"][0]) == pytest.approx(100 * ece(name), abs=0.0051)
+    assert [cells[-1] for cells in rows.values()].count("best") == 1
+
+
+def test_digits_weights_give_the_shipped_logits() -> None:
+    with torch.no_grad():
+        for part in ("val", "test"):
+            logits = digits.trained()(digits.images(part)).numpy()
+            np.testing.assert_allclose(logits, shipped("digits")[f"{part}_logits"], atol=1e-4)
+
+
+def test_digits_can_be_attacked_live_with_the_shipped_distances() -> None:
+    near = np.argsort(shipped("digits")["test_cw_l2"])[:4]
+    found = carlini_wagner_l2(digits.trained(), digits.images("test")[near]).l2
+    np.testing.assert_allclose(found, shipped("digits")["test_cw_l2"][near], rtol=0.1, atol=1e-3)
+
+
+def test_digits_is_split_by_class_and_no_image_is_in_two_parts() -> None:
+    data = digits.load()
+    train = {image.tobytes() for image in data.train_images}
+    assert not train & {image.tobytes() for image in data.test_images}
+    assert len(data.train_images) + len(data.test_images) == 1797
+    for part in ("val", "test"):
+        assert np.bincount(shipped("digits")[f"{part}_labels"]).tolist() == [72] * 10
+
+
+def test_digits_can_be_trained_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Training differs in its last bits between machines, so the model is compared by how it behaves."""
-    new = digits.bundles()["digits"]
-    with np.load(sample_logits.path("digits")) as bundle:
-        old = {name: bundle[name] for name in bundle.files}
-    assert set(new) == set(old)
-    assert all(new[name].shape == old[name].shape and new[name].dtype == old[name].dtype for name in new)
-    np.testing.assert_array_equal(new["test_labels"], old["test_labels"])
-    accuracy = [np.mean(arrays["test_logits"].argmax(axis=1) == arrays["test_labels"]) for arrays in (new, old)]
-    assert accuracy[0] == pytest.approx(accuracy[1], abs=0.03)
-    assert 0.88 < accuracy[1] < 0.97
+    monkeypatch.setenv("SMART_SAMPLES_CACHE", str(tmp_path))
+    model = stages.fit(digits.SAMPLE, digits.load(), lambda words: None)
+    made = stages.clean(digits.SAMPLE, digits.load(), model)
+    assert set(made) | {"test_cw_l2"} == set(shipped("digits"))
+    np.testing.assert_array_equal(made["test_labels"], shipped("digits")["test_labels"])
+    anew = np.mean(made["test_logits"].argmax(axis=1) == made["test_labels"])
+    assert anew == pytest.approx(accuracy("digits"), abs=0.03)

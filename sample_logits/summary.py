@@ -1,0 +1,114 @@
+"""The figures of the bundles, as the tables of this folder's README: `python -m sample_logits.summary`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+import smart_core as sc
+from sample_logits import FOLDER, path
+from smart_core.correlation import Correlation, correlation
+from smart_core.data.logitset import LogitSet, Part
+from smart_core.metrics import ece
+from smart_core.metrics.floor import noise_floor
+
+MAIN = ("cifar10", "fashion", "digits")
+"""The sets with distances, on which every method is compared."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m sample_logits.summary", description=__doc__)
+    parser.add_argument("tables", nargs="*", default=["figures", "distances", *MAIN], help="which tables to print")
+    for name in parser.parse_args().tables:
+        print({"figures": figures, "distances": distances}.get(name, lambda name=name: methods(name))(), end="\n\n")
+
+
+def figures() -> str:
+    """One row a bundle: size, accuracy, mean confidence and ECE of the test part, and the floor of that ECE."""
+    header = ("bundle", "validation", "test", "accuracy", "mean confidence", "ECE", "ECE floor")
+    return _table(header, [_figures(file.stem) for file in sorted(FOLDER.glob("*.npz"))])
+
+
+def distances() -> str:
+    """One row a main set: the correlation of margin and distance over the attacked images."""
+    header = ("set", "attacked", "failed", "median distance", "Pearson r", "Spearman")
+    return _table(header, [_distances(name) for name in MAIN if path(name).exists()])
+
+
+def methods(name: str) -> str:
+    """The leaderboard of one set, all methods over five seeds."""
+    result = sc.compare(sc.load(path(name)), methods="all", seeds=5).to_dict()
+    header = ("method", "ECE", "95 % interval", "ECE floor", "AdaECE", "NLL", "accuracy", "by ECE")
+    return _table(header, [_method(id, row, result["best"]) for id, row in result["methods"].items()])
+
+
+def margin_and_distance(part: Part) -> Correlation:
+    """Over the samples with a distance."""
+    if part.cw_l2 is None:
+        raise ValueError("The bundle has no distances.")
+    top = np.partition(part.logits, -2, axis=1)[:, -2:]
+    return correlation(top[:, 1] - top[:, 0], part.cw_l2)
+
+
+def _figures(name: str) -> list[str]:
+    data: LogitSet = sc.load(path(name))
+    confidence, correct = _confidence(data.test), data.test.logits.argmax(axis=1) == data.test.labels
+    shares = (correct.mean(), confidence.mean(), ece(confidence, correct), noise_floor("ece", confidence).q95)
+    return [name, f"{len(data.validation):,}", f"{len(data.test):,}", *(f"{100 * share:.2f}" for share in shares)]
+
+
+def _distances(name: str) -> list[str]:
+    part = sc.load(path(name)).test
+    found, attacked = margin_and_distance(part), _attacked(name, len(part))
+    return [
+        name,
+        f"{attacked:,}",
+        str(attacked - found.used),
+        f"{np.nanmedian(part.cw_l2):.3f}",
+        f"{found.pearson:.3f} ({found.pearson_low:.3f} to {found.pearson_high:.3f})",
+        f"{found.spearman:.3f} ({found.spearman_low:.3f} to {found.spearman_high:.3f})",
+    ]
+
+
+def _method(id: str, row: dict[str, Any], best: str) -> list[str]:
+    if not row["available"]:
+        return [id, row["reason"], *[""] * 6]
+    by = row["metrics"]
+    return [
+        row["label"],
+        _spread(by["ece"], 100, 2),
+        f"{100 * by['ece']['low']:.2f} to {100 * by['ece']['high']:.2f}",
+        f"{100 * row['floor']['ece']['q95']:.2f}",
+        _spread(by["adaece"], 100, 2),
+        _spread(by["nll"], 1, 4),
+        f"{100 * by['accuracy']['mean']:.2f}",
+        "best" if id == best else "tied" if row["tied_with_best"] else "",
+    ]
+
+
+def _attacked(name: str, rows: int) -> int:
+    return min(rows, import_module(f"sample_logits.{name}").SAMPLE.attacked)
+
+
+def _confidence(part: Part) -> NDArray[np.float64]:
+    return softmax(part.logits.astype(np.float64), axis=1).max(axis=1)
+
+
+def _spread(figures: dict[str, float], scale: float, digits: int) -> str:
+    spread = f" ± {scale * figures['std']:.{digits}f}" if figures["std"] > 0 else ""
+    return f"{scale * figures['mean']:.{digits}f}{spread}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
