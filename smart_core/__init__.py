@@ -35,6 +35,7 @@ _HOMES = {
     "shift": "smart_core.experiments.shift",
     "traces": "smart_core.experiments.traces",
     "runtime": "smart_core.experiments.runtime",
+    "carlini_wagner_l2": "smart_core.attacks",
     "SMART": "smart_core.calibrators.smart",
     "Vanilla": "smart_core.calibrators.vanilla",
     "TS": "smart_core.calibrators.ts",
@@ -53,7 +54,18 @@ _HOMES = {
     "BBQ": "smart_core.calibrators.bbq",
     "Beta": "smart_core.calibrators.beta",
 }
-_MODULES = {"calibrators", "data", "experiments", "figures", "indicators", "metrics", "objectives", "profile"}
+_MODULES = {
+    "calibrators",
+    "correlation",
+    "data",
+    "experiments",
+    "figures",
+    "indicators",
+    "metrics",
+    "objectives",
+    "paper",
+    "profile",
+}
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
 

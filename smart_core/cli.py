@@ -8,42 +8,62 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 METHODS_HELP = "all, or ids separated by commas (default: all)"
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one sentence, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it is done, 2 with one sentence on standard error when the input is bad."""
+    """Run one command.
+
+    0 when it is done, 2 with one sentence on standard error when the input is bad, 130 with one when it was stopped.
+    """
+    from smart_core.console import spare_odd_letters
+
+    spare_odd_letters()
     parser = build_parser()
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
         return 0
-    from smart_core import commands
-    from smart_core.errors import SmartError
 
-    run: Callable[[Any], None] = getattr(commands, options.command)
+    def say(words: object) -> None:
+        print(f"smart {options.command}: {words}", file=sys.stderr)
+
     try:
-        run(options)
-    except SmartError as error:
-        print(f"smart {options.command}: {error}", file=sys.stderr)
-        return 2
+        from smart_core import commands
+        from smart_core.errors import Cancelled, SmartError
+
+        run: Callable[[Any], None] = getattr(commands, options.command)
+        try:
+            run(options)
+        except Cancelled as error:
+            say(error)
+            return 130
+        except SmartError as error:
+            say(error)
+            return 2
     except BrokenPipeError:
         return 0
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"smart {options.command}: {place}{error.strerror or error}.", file=sys.stderr)
+        say(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}.")
         return 2
     except KeyboardInterrupt:
-        print(f"smart {options.command}: stopped.", file=sys.stderr)
+        say("stopped.")
         return 130
     return 0
 
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="smart",
         description="Judge and repair a classifier's confidence from its logits.",
         epilog="Each command has its own --help. The dashboard: streamlit run dashboard.py",
@@ -84,10 +104,11 @@ def _fit(commands: Any) -> None:
     parser.add_argument("--method", default="smart", help="id of the method (default: smart)")
     parser.add_argument(
         "--set",
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the method; may be repeated",
+        help="settings of the method; may be repeated",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of every random choice (default: 0)")
     parser.add_argument("--out", required=True, metavar="CAL", help="file to write (safetensors)")

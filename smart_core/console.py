@@ -1,17 +1,22 @@
-"""What the command line shows: a progress bar on a terminal, and plain tables."""
+"""The terminal: a progress bar, plain tables, and the interrupt key."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
+from threading import Event, current_thread, main_thread
+from types import FrameType
+from typing import Any, Self
 
 BAR_WIDTH = 28
 
 
 class ProgressBar:
-    """A bar with the time left, on standard error, only when that is a terminal."""
+    """A bar with the time left, on standard error, only when that is a terminal; gone at the end of a `with`."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
@@ -27,10 +32,43 @@ class ProgressBar:
         sys.stderr.write(f"\r[{bar}] {fraction:4.0%} {left}  {words[:50]:<50}")
         sys.stderr.flush()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         if self.shown:
             sys.stderr.write("\r" + " " * 110 + "\r")
             sys.stderr.flush()
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Event]:
+    """A token that the interrupt key sets, so that a study ends with what it has; a second press ends it at once."""
+    token = Event()
+    if current_thread() is not main_thread():  # only there can signals be handled
+        yield token
+        return
+
+    def press(number: int, frame: FrameType | None) -> None:
+        if token.is_set():
+            raise KeyboardInterrupt
+        token.set()
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield token
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def spare_odd_letters() -> None:
+    """Letters that the terminal's encoding lacks are printed as escapes instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -18,6 +18,9 @@ CHUNK_ELEMENTS = 1 << 20
 WORTH_SHARING = 1 << 20
 """Elements an operation must touch before a second thread pays."""
 
+TORCH_READS = frozenset(np.dtype(kind) for kind in "?bBhilqefd")
+"""Kinds of arrays, in the machine's own byte order, that PyTorch takes over without a copy."""
+
 FLOAT64_DEVICES = ("cpu", "cuda")
 """Devices known to have float64."""
 
@@ -54,26 +57,33 @@ def threads_for(elements: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def as_array(values: Any, what: str) -> Any:
+    """A tensor as it is, anything else as a NumPy array of numbers; `what` names it where it is neither."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise CalibrationError(f"The {what} are no array: their rows differ in length.") from error
+    if array.dtype.kind not in "fiub":
+        raise CalibrationError(f"The {what} must be numbers, not {array.dtype}.")
+    return array
+
+
 def to_tensor(array: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A detached tensor of the given kind; NumPy memory is shared where it can be."""
+    """A detached tensor of the given kind; NumPy memory is shared where it can be.
+
+    PyTorch warns of memory that may not be written to, and does not know foreign byte orders or long doubles: such
+    arrays are copied.
+    """
     if isinstance(array, Tensor):
         return array.detach().to(device=device, dtype=dtype)
     values = np.ascontiguousarray(array)
-    if not values.flags.writeable:  # a read-only view is fine here: nothing writes to its inputs
-        values = values.view()
-        values.flags.writeable = False
-        tensor = _from_read_only(values)
-    else:
-        tensor = torch.from_numpy(values)
-    return tensor.to(device=device, dtype=dtype)
-
-
-def _from_read_only(values: np.ndarray) -> Tensor:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(values)
+    if values.dtype not in TORCH_READS:
+        values = values.astype(np.int64 if values.dtype.kind in "iub" else np.float64)
+    if not values.flags.writeable:
+        values = values.copy()
+    return torch.from_numpy(values).to(device=device, dtype=dtype)
 
 
 def widen(values: Tensor) -> Tensor:

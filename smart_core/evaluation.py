@@ -159,10 +159,15 @@ class Metric:
 
 
 def _classwise(evaluation: Evaluation, bins: int) -> float:
-    histogram = evaluation.cells
-    if histogram is None or histogram.bins != bins:
+    """NaN where the sums were not kept: they belong to the whole set, so that a subset has none."""
+    if evaluation.cells is None:
         return float("nan")
-    return histogram.ece()
+    if evaluation.cells.bins != bins:
+        raise CalibrationError(
+            f"The classwise sums of this evaluation have {evaluation.cells.bins} bins, not {bins}; "
+            f"evaluate again with bins={bins}."
+        )
+    return evaluation.cells.ece()
 
 
 METRICS: dict[str, Metric] = {

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from smart_core.device import rows_per_chunk
+from smart_core.device import rows_per_chunk, to_tensor
+from smart_core.errors import CalibrationError
 from smart_core.run import Run
 from smart_core.types import Logits
 
@@ -97,3 +101,18 @@ class Standardizer:
 
     def __call__(self, values: Tensor) -> Tensor:
         return (values - self.mean) / self.std
+
+
+def scalar_indicator(name: str, logits: NDArray[Any]) -> NDArray[np.float64]:
+    """(N,) values of an indicator that is one number a sample; `all_logits` is not, and is refused."""
+    scalars = [known for known in INDICATORS if known != "all_logits"]
+    if name not in scalars:
+        said = "is not one number a sample" if name in INDICATORS else "is not an indicator"
+        raise CalibrationError(f"'{name}' {said}, so nothing can be drawn against it; take {', '.join(scalars)}.")
+    size = rows_per_chunk(logits.shape[1])
+    cpu = torch.device("cpu")
+    chunks = [
+        INDICATORS[name].function(Logits(to_tensor(logits[start : start + size], cpu))).double().numpy()
+        for start in range(0, len(logits), size)
+    ]
+    return np.concatenate(chunks) if chunks else np.empty(0)

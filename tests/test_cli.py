@@ -100,6 +100,13 @@ BAD = {
     "no such metric": (["sensitivity", "BUNDLE", "--metric", "foo"], "no metric 'foo'"),
     "no such folder": (["fit", "BUNDLE", "--method", "ts", "--out", "absent/ts.safetensors"], "absent"),
     "not an npz": (["apply", "x.safetensors", "BUNDLE", "--out", "rows.csv"], "ends in .npz"),
+    "no method at all": (["compare", "BUNDLE", "--methods", ""], "No method was given"),
+    "no method that can run": (["compare", "BUNDLE", "--methods", "fc"], "FC: needs features and head"),
+    "no folder for the json": (["compare", "BUNDLE", "--json", "absent/x.json"], "no such folder, absent"),
+    "no folder for the rows": (["apply", "x.safetensors", "BUNDLE", "--out", "absent/x.npz"], "no such folder, absent"),
+    "a folder instead of a file": (["compare", "BUNDLE", "--json", "."], "this is a folder"),
+    "a bandwidth out of range": (["sensitivity", "BUNDLE", "--sigma", "-1", "--seeds", "1"], "outside its range"),
+    "not an assignment": (["fit", "BUNDLE", "--set", "sigma", "--out", "x"], "NAME=VALUE"),
     "no such device": (["fit", "BUNDLE", "--method", "ts", "--device", "abacus", "--out", "x"], "abacus"),
 }
 
@@ -117,11 +124,144 @@ def test_bad_input_is_one_sentence_and_exit_2(case: str, bundle: Path, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_wrong_option_exits_2_without_a_traceback(bundle: Path, capsys):
+WRONG_OPTIONS = {
+    "a number out of range": ["compare", "BUNDLE", "--seeds", "0"],
+    "no number": ["compare", "BUNDLE", "--seeds", "many"],
+    "no list of numbers": ["sensitivity", "BUNDLE", "--sigma", "a,b"],
+    "unknown option": ["compare", "BUNDLE", "--sedes", "1"],
+    "unknown command": ["compair", "BUNDLE"],
+    "missing option": ["fit", "BUNDLE"],
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG_OPTIONS))
+def test_a_wrong_option_is_one_sentence_and_exit_2(case: str, bundle: Path, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["compare", str(bundle), "--seeds", "0"])
+        main([str(bundle) if part == "BUNDLE" else part for part in WRONG_OPTIONS[case]])
     assert stopped.value.code == 2
-    assert "whole number" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("smart")
+    assert captured.err.endswith("--help.\n")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["--set", "objective=brier", "bins=10"],
+        ["--set", "objective=brier", "--set", "bins=10"],
+        ["--set", "objective=brier", "bins=20", "--set", "bins=10"],
+    ],
+)
+@pytest.mark.parametrize("file_last", [False, True])
+def test_settings_in_one_go_or_repeated(settings: list[str], file_last: bool, bundle: Path, tmp_path: Path, capsys):
+    out = tmp_path / "ts.safetensors"
+    files = [*settings, str(bundle)] if file_last else [str(bundle), *settings]
+    assert main(["fit", "--method", "ts", "--out", str(out), *files, "--json", "-"]) == 0
+    content = json.loads(capsys.readouterr().out)["settings"]
+    assert (content["objective"], content["bins"]) == ("brier", 10)
+    assert sc.load_calibrator(out).bins == 10
+
+
+def test_fit_needs_the_validation_part_only(tmp_path: Path, capsys):
+    problem = over_confident(300, 5, seed=1)
+    both = {"logits": problem.logits, "labels": problem.labels, "features": problem.features}
+    np.savez(tmp_path / "val.npz", **both, head_weight=problem.head[0], head_bias=problem.head[1])
+    for name in ("logits", "labels"):
+        np.save(tmp_path / f"{name}.npy", both[name])
+    out = tmp_path / "fc.safetensors"
+    assert main(["fit", "--val", str(tmp_path / "val.npz"), "--method", "fc", "--out", str(out), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 300
+    expected = sc.FC().fit(problem.logits, problem.labels, features=problem.features, head=problem.head)
+    np.testing.assert_array_equal(sc.load_calibrator(out).state()["clip_"], expected.state()["clip_"])
+    pair = [str(tmp_path / "logits.npy"), str(tmp_path / "labels.npy")]
+    assert main(["fit", "--val", *pair, "--method", "ts", "--out", str(out)]) == 0
+    temperature = sc.TS().fit(problem.logits, problem.labels).temperature_
+    assert sc.load_calibrator(out).temperature_ == temperature
+    assert main(["compare", "--val", str(tmp_path / "val.npz")]) == 2
+    assert "only val= was given" in capsys.readouterr().err
+
+
+def test_the_grid_says_its_unit_and_what_it_is_not_for(bundle: Path, capsys):
+    command = ["sensitivity", str(bundle), "--sigma", "0.05", "--delta", "0.001", "--seeds", "1"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "ECE in per cent on 400 test samples, 1 seed a cell" in shown
+    assert "select on test" in shown
+    assert main([*command, "--metric", "nll"]) == 0
+    assert "NLL on 400 test samples" in capsys.readouterr().out
+
+
+def test_methods_say_what_they_need(capsys):
+    assert main(["methods"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "needs" in lines["id"]
+    assert "features, head" in lines["fc"]
+    assert "features, if there are any" in lines["gc"]
+    assert "features" not in lines["ts"]
+
+
+def interrupted(*arguments: str, after: str) -> subprocess.CompletedProcess[str]:
+    """The command line with an interrupt sent from inside, once the given method has been fitted."""
+    code = (
+        "import os, signal, sys, time\n"
+        "from smart_core.calibrators import methods\n"
+        f"method = methods()[{after!r}]\n"
+        "original = method._fit\n"
+        "def fit(self, data, run):\n"
+        "    original(self, data, run)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(0.1)\n"
+        "method._fit = fit\n"
+        "from smart_core.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120
+    )
+
+
+def test_an_interrupted_comparison_shows_what_it_has(bundle: Path, tmp_path: Path):
+    out = tmp_path / "part.json"
+    command = ["compare", str(bundle), "--methods", "vanilla,ts,beta,smart", "--seeds", "1", "--json", str(out)]
+    done = interrupted(*command, after="beta")
+    assert done.returncode == 130
+    assert done.stderr == "smart compare: stopped; only what was finished by then is shown.\n"
+    assert "TS" in done.stdout
+    assert "SMART" not in done.stdout
+    content = json.loads(out.read_text())
+    assert list(content["methods"]) == ["vanilla", "ts"]
+    assert content["complete"] is False
+
+
+def test_an_interrupted_fit_writes_nothing(bundle: Path, tmp_path: Path):
+    out = tmp_path / "smart.safetensors"
+    done = interrupted("fit", str(bundle), "--method", "ts", "--out", str(out), after="ts")
+    assert done.returncode == 130
+    assert done.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_terminal_that_knows_only_ascii_still_shows_all(tmp_path: Path):
+    path = tmp_path / "modèle.npz"
+    problem = over_confident(100, 3, seed=1)
+    np.savez(path, logits=problem.logits, labels=problem.labels)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
+    for arguments in (["inspect", str(path)], ["inspect", str(tmp_path / "größe.npz")], ["methods"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "smart_core", *arguments],
+            capture_output=True,
+            cwd=ROOT,
+            env=environment,
+            timeout=120,
+        )
+        assert done.returncode == (2 if "größe" in arguments[-1] else 0), done.stderr
+        text = (done.stdout + done.stderr).decode("ascii")
+        assert "Traceback" not in text
+        if arguments[0] == "inspect":
+            assert ("mod\\xe8le" if done.returncode == 0 else "gr\\xf6\\xdfe") in text
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -138,7 +278,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_as_a_module_with_help_for_every_command():
     assert run("--help").returncode == 0
-    for command in ("inspect", "compare", "fit", "apply", "sensitivity", "methods"):
+    for command in ("inspect", "compare", "fit", "apply", "sensitivity", "methods", "attack"):
         done = run(command, "--help")
         assert done.returncode == 0
         assert "--json" in done.stdout

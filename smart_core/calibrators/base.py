@@ -5,15 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from smart_core.calibrators.learned import Shape, wrong_state
 from smart_core.calibrators.rows import all_finite
-from smart_core.calibrators.settings import Setting, setting, settings_of
-from smart_core.device import like_input, resolve_device, rows_per_chunk, threads_for, to_tensor, whole_numbers
+from smart_core.calibrators.settings import Setting, setting, settings_of, with_settings
+from smart_core.device import (
+    as_array,
+    like_input,
+    resolve_device,
+    rows_per_chunk,
+    threads_for,
+    to_tensor,
+    whole_numbers,
+)
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
 from smart_core.run import CancelToken, Progress, Run, Trace
@@ -39,7 +49,7 @@ class FitData:
 
 @dataclass(kw_only=True, eq=False)
 class Calibrator(ABC):
-    """Base of all methods. Settings are stored as given and checked in `fit`; learned values end in `_`."""
+    """Base of all methods. Settings are stored as plain numbers and checked in `fit`; learned values end in `_`."""
 
     id: ClassVar[str]
     label: ClassVar[str]
@@ -53,17 +63,36 @@ class Calibrator(ABC):
     """Arrays that it takes when they are there; without them it falls back, and says so in `notices_`."""
     stochastic: ClassVar[bool] = False
     """Whether the seed matters."""
-    learned: ClassVar[tuple[str, ...]] = ()
-    """Names of the learned tensors, which are what a file keeps."""
+    infinite: ClassVar[tuple[str, ...]] = ()
+    """Learned tensors that may hold infinity."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Modules that a fit imports on demand: slow to load, and no part of the fit's own time."""
 
     seed: int = setting(0, "Seed of every random choice.", low=0, high=2**31 - 1)
     device: str = setting("auto", "Where to compute: auto, cuda, mps or cpu.")
+
+    def __init_subclass__(cls) -> None:
+        """Write the settings' own descriptions into the class's documentation."""
+        super().__init_subclass__()
+        cls.__doc__ = with_settings(cls)
+
+    def __post_init__(self) -> None:
+        self._make_plain()
+
+    def _make_plain(self) -> None:
+        """Settings given as NumPy's numbers become Python's, which a file can keep."""
+        for described in self.settings():
+            setattr(self, described.name, described.plain(getattr(self, described.name)))
 
     # -- what a method defines ---------------------------------------------------------------------------
 
     @abstractmethod
     def _fit(self, data: FitData, run: Run) -> None:
-        """Learn from the validation arrays; set the attributes named in `learned`."""
+        """Learn from the validation arrays; set the attributes that `learned` names."""
+
+    def learned(self) -> dict[str, Shape]:
+        """The learned tensors, which are what a file keeps: name -> shape, from the settings and `classes_`."""
+        return {}
 
     @abstractmethod
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
@@ -97,8 +126,7 @@ class Calibrator(ABC):
         `progress(fraction, words)` is called as the fit goes on; a `cancel` token that is set ends it with
         `Cancelled`; `trace=True` keeps per-epoch records in `trace_` for methods trained by epochs.
         """
-        for described in self.settings():
-            described.check(getattr(self, described.name), self.label)
+        self.check_settings()
         data = self._fit_data(logits, labels, features, head)
         run = Run(progress, cancel, trace)
         run.tick(0.0, f"fitting {self.label}")
@@ -106,7 +134,7 @@ class Calibrator(ABC):
         self.classes_ = data.classes
         self.features_used_ = False
         try:
-            with torch.random.fork_rng(devices=[]), threads_for(data.logits.numel()):
+            with threads_for(data.logits.numel()):
                 self._fit(data, run)
         except BaseException:
             del self.classes_  # what was learned by then is not a fitted calibrator
@@ -129,22 +157,38 @@ class Calibrator(ABC):
 
     def stream_rows(self, logits: Any, *, features: Any = None) -> Iterator[tuple[slice, Logits, Probabilities]]:
         """Which rows, their logits and their calibrated probabilities, chunk by chunk on the device."""
-        self._check_fitted()
-        device = resolve_device(self.device)
-        count = self._check_rows(logits, features)
-        size = rows_per_chunk(self.classes_)
-        for start in range(0, count, size):
-            rows = slice(start, start + size)
-            chunk = Logits(to_tensor(logits[rows], device))
-            extra = to_tensor(features[rows], device) if self.features_used_ else None
+        for rows, chunk, extra in self._chunks(logits, features):
             with torch.no_grad():
                 probabilities = self._probabilities(chunk, extra)
             yield rows, chunk, probabilities
+
+    def _chunks(self, logits: Any, features: Any) -> Iterator[tuple[slice, Logits, Tensor | None]]:
+        """Which rows, their logits and the features that the fit used, checked, chunk by chunk on the device."""
+        logits, features = self._check_rows(logits, features)
+        device = resolve_device(self.device)
+        size = rows_per_chunk(self.classes_)
+        for start in range(0, len(logits), size):
+            rows = slice(start, start + size)
+            chunk = self._finite(to_tensor(logits[rows], device), start, "logits")
+            extra = None if features is None else self._finite(to_tensor(features[rows], device), start, "features")
+            yield rows, Logits(chunk), extra
 
     @classmethod
     def settings(cls) -> tuple[Setting, ...]:
         """Descriptions of the constructor's arguments."""
         return settings_of(cls)
+
+    def check_settings(self) -> None:
+        """One sentence about the first setting that is not allowed, if there is one."""
+        self._make_plain()
+        for described in self.settings():
+            described.check(getattr(self, described.name), self.label)
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Import what the fit would import on demand, so that its seconds are those of the fit."""
+        for library in cls.libraries:
+            import_module(library)
 
     def settings_dict(self) -> dict[str, Any]:
         """The constructor's arguments as they stand."""
@@ -167,23 +211,28 @@ class Calibrator(ABC):
     def state(self) -> dict[str, Tensor]:
         """The learned tensors by name."""
         self._check_fitted()
-        return {name: getattr(self, name) for name in self.learned}
+        return {name: getattr(self, name) for name in self.learned()}
 
     def restore(self, state: dict[str, Tensor], classes: int, features_used: bool, notices: list[str]) -> None:
-        """Take learned tensors back, on this calibrator's device."""
-        device = resolve_device(self.device)
-        for name, tensor in state.items():
-            setattr(self, name, tensor.to(device))
+        """Take learned tensors back, on this calibrator's device; the settings and tensors are checked first."""
+        self.check_settings()
         self.classes_ = classes
         self.features_used_ = features_used
         self.notices_ = notices
         self.trace_ = None
+        fault = wrong_state(state, self.learned(), self.infinite)
+        if fault is not None:
+            del self.classes_
+            raise CalibrationError(f"{self.label}: {fault}.")
+        device = resolve_device(self.device)
+        for name, tensor in state.items():
+            setattr(self, name, tensor.to(device))
 
     # -- checks ------------------------------------------------------------------------------------------
 
     def _fit_data(self, logits: Any, labels: Any, features: Any, head: Any) -> FitData:
         device = resolve_device(self.device)
-        z = Logits(to_tensor(logits, device))
+        z = Logits(to_tensor(as_array(logits, "logits"), device))
         if not whole_numbers(labels):
             raise CalibrationError(f"{self.label}: labels must be whole numbers, one class index a sample.")
         y = to_tensor(labels, device, torch.int64)
@@ -197,12 +246,12 @@ class Calibrator(ABC):
             raise CalibrationError(f"{self.label}: the logits hold NaN or infinity; remove those rows.")
         if int(y.min()) < 0 or int(y.max()) >= z.shape[1]:
             raise CalibrationError(f"{self.label}: labels must lie in 0..{z.shape[1] - 1}.")
-        f = None if features is None else to_tensor(features, device)
-        if f is not None and f.shape[0] != z.shape[0]:
-            raise CalibrationError(f"{self.label}: {f.shape[0]} feature rows for {z.shape[0]} logit rows.")
+        f = None if features is None else to_tensor(as_array(features, "features"), device)
+        if f is not None:
+            self._check_feature_rows(f, z.shape[0])
         if head is not None:
             weight, bias = (head.weight, head.bias) if hasattr(head, "weight") else head
-            head = (to_tensor(weight, device), to_tensor(bias, device))
+            head = (to_tensor(as_array(weight, "head's weights"), device), to_tensor(as_array(bias, "biases"), device))
         reason = self.missing({"features": f is not None, "head": head is not None})
         if reason:
             raise CalibrationError(f"{self.label} {reason}.")
@@ -212,15 +261,41 @@ class Calibrator(ABC):
         if not hasattr(self, "classes_"):
             raise CalibrationError(f"{self.label} is not fitted yet; call fit first.")
 
-    def _check_rows(self, logits: Any, features: Any) -> int:
+    def _check_rows(self, logits: Any, features: Any) -> tuple[Any, Any]:
+        """Rows to apply a fit to, as arrays or tensors, and their features where the fit uses them."""
+        self._check_fitted()
+        logits = as_array(logits, "logits")
         shape = tuple(logits.shape)
         if len(shape) != 2 or shape[1] != self.classes_:
             raise CalibrationError(f"{self.label} was fitted on {self.classes_} classes; got shape {shape}.")
-        if self.features_used_ and features is None:
+        if not self.features_used_:
+            return logits, None
+        if features is None:
             raise CalibrationError(f"{self.label} was fitted with features; give features= here too.")
-        if self.features_used_ and features.shape[0] != shape[0]:
-            raise CalibrationError(f"{self.label}: {features.shape[0]} feature rows for {shape[0]} logit rows.")
-        return int(shape[0])
+        features = as_array(features, "features")
+        self._check_feature_rows(features, shape[0])
+        width = self._feature_width()
+        if width is not None and (features.ndim != 2 or features.shape[1] != width):
+            raise CalibrationError(
+                f"{self.label} was fitted on {width} features a row; got shape {tuple(features.shape)}."
+            )
+        return logits, features
+
+    def _check_feature_rows(self, features: Any, rows: int) -> None:
+        found = features.shape[0] if features.ndim else 0
+        if found != rows:
+            raise CalibrationError(f"{self.label}: {found} feature rows for {rows} logit rows.")
+
+    def _feature_width(self) -> int | None:
+        """How many features a row has, for methods that read them."""
+        return None
+
+    def _finite(self, chunk: Tensor, start: int, what: str) -> Tensor:
+        """The chunk; one sentence that names its first bad row if it holds NaN or infinity."""
+        if not all_finite(chunk):
+            bad = int((~torch.isfinite(chunk)).any(dim=1).to(torch.int8).argmax())
+            raise CalibrationError(f"{self.label}: row {start + bad} of the {what} holds NaN or infinity; remove it.")
+        return chunk
 
 
 class TemperatureCalibrator(Calibrator):
@@ -232,15 +307,9 @@ class TemperatureCalibrator(Calibrator):
 
     def temperatures(self, logits: Any) -> Any:
         """The temperature of each sample, (N,), in the kind of the input."""
-        self._check_fitted()
         device = resolve_device(self.device)
-        size = rows_per_chunk(self.classes_)
-        count = self._check_rows(logits, None)
         with torch.no_grad():
-            chunks = [
-                self._temperatures(Logits(to_tensor(logits[start : start + size], device)))
-                for start in range(0, count, size)
-            ]
+            chunks = [self._temperatures(chunk) for _, chunk, _ in self._chunks(logits, None)]
         return like_input(torch.cat(chunks) if chunks else torch.empty(0, device=device), logits)
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:

@@ -14,6 +14,7 @@ from smart_core.calibrators.curves import (
     hits_in_bins,
     stairs,
 )
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.run import Run
@@ -36,7 +37,7 @@ class BBQ(TopLabelCalibrator):
     label = "BBQ"
     summary = "A Bayesian average of many histograms of the top-1 confidence, so no bin count need be chosen."
     position = 14
-    learned = ("edges_", "values_")
+    libraries = ("scipy.special",)
 
     prior: float = setting(
         2.0, "Strength of the Beta prior, in samples over all bins.", low=1e-3, high=1e3, logarithmic=True
@@ -58,6 +59,9 @@ class BBQ(TopLabelCalibrator):
         weights = np.exp(np.array(scores) - max(scores))
         edges, values = average_stairs(models, weights / weights.sum())
         self.edges_, self.values_ = self._store(edges), self._store(values)
+
+    def learned(self) -> dict[str, Shape]:
+        return {"edges_": ("n",), "values_": ("n+1",)}
 
     def _map(self, doubts: Tensor) -> Tensor:
         return stairs(doubts, self.edges_, self.values_)

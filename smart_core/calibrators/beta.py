@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.run import Run
 from smart_core.types import FloatArray
@@ -27,7 +28,7 @@ class Beta(TopLabelCalibrator):
     label = "Beta"
     summary = "A three-parameter, non-decreasing map of the top-1 confidence from the beta family."
     position = 15
-    learned = ("coefficients_",)
+    libraries = ("scipy.optimize",)
 
     def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
         hits = correct.numpy()
@@ -38,6 +39,9 @@ class Beta(TopLabelCalibrator):
             )
         features = beta_features(doubts).numpy()
         self.coefficients_ = self._store(fit_coefficients(features, hits, run))
+
+    def learned(self) -> dict[str, Shape]:
+        return {"coefficients_": (3,)}
 
     def _map(self, doubts: Tensor) -> Tensor:
         slopes, intercept = self.coefficients_[:2], self.coefficients_[2]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.candidate_ece import candidate_ece
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.errors import CalibrationError
@@ -37,7 +38,6 @@ class CTS(Calibrator):
     label = "CTS"
     summary = "One temperature a class, searched on validation ECE without losing accuracy."
     position = 7
-    learned = ("temperatures_",)
 
     sweeps: int = setting(5, "Passes over the classes, at most.", low=1, high=1000)
     t_low: float = setting(0.5, "Least temperature of the grid.", low=0.05, high=20.0)
@@ -66,6 +66,9 @@ class CTS(Calibrator):
                 f"they keep the common temperature {start:.4g}."
             )
         self.temperatures_ = torch.tensor(search.temperatures, dtype=torch.float32, device=data.logits.device)
+
+    def learned(self) -> dict[str, Shape]:
+        return {"temperatures_": (self.classes_,)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         return Probabilities(torch.softmax(logits.clamp(-HUGE, HUGE) / self.temperatures_, dim=1))

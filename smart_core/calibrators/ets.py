@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, lift_top
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk
 from smart_core.profile import GAP_FLOOR, gaps
@@ -31,7 +32,7 @@ class ETS(Calibrator):
     label = "ETS"
     summary = "A mixture of the tempered softmax, the softmax itself and the uniform distribution."
     position = 2
-    learned = ("temperature_", "weights_")
+    libraries = ("scipy.optimize",)
 
     def _fit(self, data: FitData, run: Run) -> None:
         beta = minimise_nll(data.logits, data.labels, run)
@@ -40,6 +41,9 @@ class ETS(Calibrator):
         device = data.logits.device
         self.temperature_ = torch.tensor([1.0 / beta], dtype=torch.float32, device=device)
         self.weights_ = torch.as_tensor(weights, dtype=torch.float32, device=device)
+
+    def learned(self) -> dict[str, Shape]:
+        return {"temperature_": (1,), "weights_": (3,)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         d = gaps(logits)

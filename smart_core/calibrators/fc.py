@@ -11,6 +11,7 @@ from torch import Tensor
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.clip_search import STEP, ClipSearch, head_logits
 from smart_core.calibrators.features import checked_features
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
@@ -38,7 +39,7 @@ class FC(Calibrator):
     summary = "Penultimate features clipped at a threshold before the classifier's head."
     position = 11
     needs = ("features", "head")
-    learned = ("clip_", "weight_", "bias_")
+    infinite = ("clip_",)
 
     search: str = setting(
         "auto",
@@ -72,6 +73,12 @@ class FC(Calibrator):
         if not bool(torch.isfinite(weight).all() and torch.isfinite(bias).all()):
             raise CalibrationError(f"{self.label}: the head holds NaN or infinity.")
         return weight, bias
+
+    def learned(self) -> dict[str, Shape]:
+        return {"clip_": (1,), "weight_": (self.classes_, "d"), "bias_": (self.classes_,)}
+
+    def _feature_width(self) -> int:
+        return self.weight_.shape[1]
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         if features is None:

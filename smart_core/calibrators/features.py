@@ -21,6 +21,6 @@ def checked_features(features: Tensor, owner: str) -> Tensor:
 def features_or_logits(data: FitData, owner: str, notices: list[str]) -> tuple[Tensor, bool]:
     """What to read, and whether it is features; the fallback leaves a notice."""
     if data.features is None:
-        notices.append(f"No features were given; {owner} reads the logits in their place.")
+        notices.append(f"{owner} was fitted without features; it reads the logits in their place.")
         return data.logits, False
     return checked_features(data.features, owner), True

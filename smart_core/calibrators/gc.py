@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, lift_top
 from smart_core.calibrators.features import features_or_logits
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.nll_curves import NllCurves
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import T_HIGH, T_LOW
@@ -40,7 +41,6 @@ class GC(Calibrator):
     position = 9
     uses = ("features",)
     stochastic = True
-    learned = ("weight_", "temperatures_", "mean_", "std_")
 
     partitions: int = setting(20, "Random partitions that are averaged.", low=1, high=1000)
     groups: int = setting(2, "Groups of a partition.", low=1, high=100)
@@ -59,6 +59,8 @@ class GC(Calibrator):
         members = _members(group_of(x, self.weight_), self.groups)
         self.temperatures_ = curves.best_temperatures(members).reshape(self.partitions, self.groups)
         self._say_what_is_odd(members)
+        if self.parameters > len(data):
+            self.notices_.append(f"{self.parameters:,} parameters from {len(data):,} samples; expect overfitting.")
 
     def _train_maps(self, x: Tensor, curves: NllCurves, run: Run) -> Tensor:
         """The trained weights of all partitions, (P, G, D); partitions do not see each other."""
@@ -82,6 +84,18 @@ class GC(Calibrator):
             run,
         )
         return theta[:-rows].reshape(shape).contiguous()
+
+    def learned(self) -> dict[str, Shape]:
+        width = "d" if self.features_used_ else self.classes_
+        return {
+            "weight_": (self.partitions, self.groups, width),
+            "temperatures_": (self.partitions, self.groups),
+            "mean_": (width,),
+            "std_": (width,),
+        }
+
+    def _feature_width(self) -> int:
+        return self.mean_.numel()
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         values = logits if features is None else features

@@ -14,6 +14,7 @@ from smart_core.calibrators.curves import (
     hits_in_bins,
     stairs,
 )
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.run import Run
@@ -27,7 +28,6 @@ class Histogram(TopLabelCalibrator):
     label = "Histogram"
     summary = "Replaces the top-1 confidence by the validation accuracy of its bin."
     position = 12
-    learned = ("edges_", "values_")
 
     bins: int = setting(15, "Number of bins.", low=1, high=1000)
     scheme: str = setting("mass", "Bins of equal mass (samples) or of equal width.", choices=("mass", "width"))
@@ -42,6 +42,9 @@ class Histogram(TopLabelCalibrator):
             self.notices_.append(f"Tied confidences leave {len(count)} of the {self.bins} bins asked for.")
         self.edges_ = self._store(edges)
         self.values_ = self._store(np.where(count > 0.0, accuracy, 1.0 - bin_centres(edges)))
+
+    def learned(self) -> dict[str, Shape]:
+        return {"edges_": ("n",), "values_": ("n+1",)}
 
     def _map(self, doubts: Tensor) -> Tensor:
         return stairs(doubts, self.edges_, self.values_)

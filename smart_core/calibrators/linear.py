@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.lbfgs import minimise_convex
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
@@ -72,8 +73,6 @@ def prior_around_temperature(x: Tensor) -> Penalty:
 class LinearCalibrator(Calibrator):
     """`q = softmax(W x + b)`, started at temperature scaling and never worse than it in penalised loss."""
 
-    learned = ("weight_", "bias_")
-
     max_iterations: int = setting(200, "Most steps of the optimiser, L-BFGS.", low=1, high=10_000)
 
     @abstractmethod
@@ -95,6 +94,10 @@ class LinearCalibrator(Calibrator):
         penalty = self._penalty(x, beta, identity.numel() + data.classes)
         weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run)
         self.weight_ = weight * beta
+
+    def learned(self) -> dict[str, Shape]:
+        weight = self._identity(self.classes_, torch.device("meta"))
+        return {"weight_": tuple(weight.shape), "bias_": (self.classes_,)}
 
     def _penalty(self, x: Tensor, beta: float, parameters: int) -> Penalty:
         penalty = self._set_penalty(beta)

@@ -10,6 +10,7 @@ from torch import Tensor
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.density import Density
 from smart_core.calibrators.features import features_or_logits
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.proximity import proximity, unit_rows
 from smart_core.calibrators.rows import map_rows, row_chunks
 from smart_core.calibrators.settings import setting
@@ -32,7 +33,6 @@ class ProCal(Calibrator):
     summary = "Hit rate as a density ratio over confidence and proximity to the validation set."
     position = 10
     uses = ("features",)
-    learned = ("reference_", "hits_", "misses_", "hit_bandwidth_", "miss_bandwidth_")
 
     neighbours: int = setting(10, "Nearest validation samples in the proximity.", low=1, high=10_000)
 
@@ -65,6 +65,19 @@ class ProCal(Calibrator):
         for_miss = Density(self.misses_, self.miss_bandwidth_).log_mass(points)
         return torch.sigmoid(for_hit - for_miss)
 
+    def learned(self) -> dict[str, Shape]:
+        width = "d" if self.features_used_ else self.classes_
+        return {
+            "reference_": ("n", width),
+            "hits_": ("hits", 2),
+            "misses_": ("misses", 2),
+            "hit_bandwidth_": (2,),
+            "miss_bandwidth_": (2,),
+        }
+
+    def _feature_width(self) -> int:
+        return self.reference_.shape[1]
+
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         probabilities, confidence, prediction = _top1(logits)
         if self._has_both:
@@ -75,7 +88,7 @@ class ProCal(Calibrator):
     @property
     def parameters(self) -> int:
         """The numbers kept: reference rows, density points and bandwidths."""
-        return sum(getattr(self, name).numel() for name in self.learned)
+        return sum(getattr(self, name).numel() for name in self.learned())
 
 
 def _top1(logits: Logits) -> tuple[Probabilities, Tensor, Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import validation_observer
@@ -22,7 +23,9 @@ from smart_core.training import Schedule, train
 from smart_core.types import Logits
 
 CLIP = 100.0
-T_LOW, T_HIGH = 1e-12, 1e12
+"""Logits are read within plus and minus this."""
+T_LEAST, T_GREATEST = 1e-12, 1e12
+"""Temperatures are held between these."""
 ORIGINAL = {"lr": 5e-5, "batch_size": 1000, "steps": 100_000}
 """The original's training: 100,000 Adam steps."""
 FAST = {"lr": 1e-2, "epochs": 250}
@@ -38,7 +41,6 @@ class PTS(TemperatureCalibrator):
     summary = "A small network reads the ten largest logits and gives the sample's temperature."
     position = 6
     stochastic = True
-    learned = ("theta_", "mean_", "std_")
 
     mode: str = setting(
         "fast",
@@ -91,16 +93,23 @@ class PTS(TemperatureCalibrator):
         """The largest logits in descending order, clipped to +-100."""
         return logits.topk(min(self.top, logits.shape[1]), dim=1).values.clamp(-CLIP, CLIP)
 
+    def learned(self) -> dict[str, Shape]:
+        inputs = min(self.top, self.classes_)
+        return {"theta_": (self._count(inputs),), "mean_": (inputs,), "std_": (inputs,)}
+
     def _temperatures(self, logits: Logits) -> Tensor:
         x = (self._inputs(logits) - self.mean_) / self.std_
         return absolute_temperature(self.theta_, mlp.layer_sizes(x.shape[1], 5, 2), x)
 
     @property
     def parameters(self) -> int:
-        inputs = self.mean_.shape[0] if hasattr(self, "mean_") else self.top
+        return self._count(self.mean_.shape[0] if hasattr(self, "mean_") else self.top)
+
+    @staticmethod
+    def _count(inputs: int) -> int:
         return mlp.parameter_count(mlp.layer_sizes(inputs, 5, 2))
 
 
 def absolute_temperature(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> Tensor:
     """`T = |mlp(x)|`, held in [1e-12, 1e12]."""
-    return mlp.forward(theta, sizes, x).abs().clamp(T_LOW, T_HIGH)
+    return mlp.forward(theta, sizes, x).abs().clamp(T_LEAST, T_GREATEST)

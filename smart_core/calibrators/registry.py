@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -37,12 +38,14 @@ def get(id: str, **settings: Any) -> Calibrator:
     return method(**settings)
 
 
-def select(ids: str | list[str] | tuple[str, ...]) -> list[str]:
-    """Ids from `all`, a comma-separated string, or a list; unknown ones are an error."""
+def select(ids: str | Sequence[str]) -> list[str]:
+    """Ids from `all`, a comma-separated string, or a sequence, each once; none at all or an unknown one is an error."""
     if ids == "all":
         return list(methods())
     wanted = [part.strip() for part in ids.split(",") if part.strip()] if isinstance(ids, str) else list(ids)
+    if not wanted:
+        raise CalibrationError(f"No method was given; the methods are {' '.join(methods())}, or all of them: all.")
     for id in wanted:
         if id not in methods():
             raise CalibrationError(f"There is no method '{id}'; the methods are {' '.join(methods())}.")
-    return wanted
+    return list(dict.fromkeys(wanted))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from smart_core.errors import CalibrationError
 
@@ -25,6 +28,19 @@ class Setting:
     optional: bool = False
     kind: type = float
 
+    def plain(self, value: Any) -> Any:
+        """The value as Python's own number of the setting's kind, where that changes nothing: NumPy's scalars, 3.0
+        for 3, 1 for 1.0."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        if self.kind is int and isinstance(value, float) and value.is_integer():
+            return int(value)
+        if self.kind is float and abs(value) < 2**53:
+            return float(value)
+        return value
+
     def check(self, value: Any, owner: str) -> None:
         """Raise one sentence if the value is not allowed."""
         if value is None and self.optional:
@@ -39,11 +55,21 @@ class Setting:
 
     def _check_number(self, value: Any, owner: str) -> None:
         whole = self.kind is int
-        if isinstance(value, bool) or not isinstance(value, int | float) or (whole and int(value) != value):
+        value = self.plain(value)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
             wanted = "a whole number" if whole else "a number"
             raise CalibrationError(f"{owner}: {self.name}={value!r} must be {wanted}.")
         if (self.low is not None and not value >= self.low) or (self.high is not None and not value <= self.high):
             raise CalibrationError(f"{owner}: {self.name}={value!r} is outside its range, {self.low} to {self.high}.")
+
+    def describe(self) -> str:
+        """The setting in one line: name, default, meaning, and the values it may take."""
+        allowed = ""
+        if self.choices is not None:
+            allowed = f" One of {', '.join(repr(choice) for choice in self.choices)}."
+        elif self.low is not None:
+            allowed = f" At least {self.low}." if self.high is None else f" {self.low} to {self.high}."
+        return f"{self.name} = {self.default!r}: {self.help}{allowed}"
 
     def parse(self, text: str) -> Any:
         """The value a command line means by `text`."""
@@ -83,3 +109,19 @@ def settings_of(owner: Any) -> tuple[Setting, ...]:
         for field in dataclasses.fields(owner)
         if _KEY in field.metadata
     )
+
+
+def with_settings(owner: type) -> str:
+    """A calibrator class's documentation, followed by its settings.
+
+    It is called while the class is made, when a base's fields are known and its own are still plain attributes.
+    """
+    bases = [base for base in owner.__bases__ if dataclasses.is_dataclass(base)]
+    inherited = {item.name: item for base in bases for item in settings_of(base)}
+    own = {
+        name: dataclasses.replace(value.metadata[_KEY], name=name)
+        for name, value in vars(owner).items()
+        if isinstance(value, dataclasses.Field) and _KEY in value.metadata
+    }
+    lines = [f"    {item.describe()}" for item in (inherited | own).values()]
+    return "\n".join([inspect.cleandoc(vars(owner).get("__doc__") or ""), "", "Settings:", *lines])

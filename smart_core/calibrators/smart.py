@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
@@ -39,7 +40,6 @@ class SMART(TemperatureCalibrator):
     summary = "A 49-parameter map from the logit margin to the sample's own temperature."
     position = 16
     stochastic = True
-    learned = ("theta_", "mean_", "std_")
 
     sigma: float = setting(0.05, "Bandwidth of the soft bins.", low=1e-3, high=2.0, logarithmic=True)
     delta: float = setting(1e-3, "Charbonnier smoothing.", low=1e-8, high=10.0, logarithmic=True)
@@ -97,6 +97,11 @@ class SMART(TemperatureCalibrator):
             theta[-1] = inverse_softplus(temperature - EPSILON)
         return theta.to(data.logits.device)
 
+    def learned(self) -> dict[str, Shape]:
+        row = Logits(torch.empty(1, self.classes_, device="meta"))
+        width = INDICATORS[self.indicator](row).shape[1]
+        return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,)}
+
     def _temperatures(self, logits: Logits) -> Tensor:
         x = (INDICATORS[self.indicator](logits) - self.mean_) / self.std_
         return temperature_map(self.theta_, self._sizes(), x)
@@ -106,7 +111,9 @@ class SMART(TemperatureCalibrator):
 
     @property
     def parameters(self) -> int:
-        inputs = self.mean_.shape[0] if hasattr(self, "mean_") else 1
+        return self._count(self.mean_.shape[0] if hasattr(self, "mean_") else 1)
+
+    def _count(self, inputs: int) -> int:
         return mlp.parameter_count(mlp.layer_sizes(inputs, self.hidden, self.layers))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from smart_core.calibrators.curves import broken_line
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.run import Run
@@ -27,7 +28,7 @@ class Spline(TopLabelCalibrator):
     label = "Spline"
     summary = "Corrects the top-1 confidence by the slope of a spline through the cumulative calibration gap."
     position = 8
-    learned = ("nodes_", "values_")
+    libraries = ("scipy.interpolate",)
 
     knots: int = setting(6, "Number of evenly spaced knots, both ends included.", low=2, high=100)
     top1: str = setting(
@@ -42,6 +43,9 @@ class Spline(TopLabelCalibrator):
             self.notices_.append(f"{len(doubts)} samples allow {knots} knots, not {self.knots}.")
         scores, recalibrated = recalibration(doubts.numpy(), correct.numpy(), knots)
         self.nodes_, self.values_ = self._store(scores), self._store(recalibrated)
+
+    def learned(self) -> dict[str, Shape]:
+        return {"nodes_": ("n+1",), "values_": ("n+1",)}
 
     def _map(self, doubts: Tensor) -> Tensor:
         return broken_line(doubts, self.nodes_, self.values_).clamp(0.0, 1.0)

@@ -7,28 +7,40 @@ import os
 from os import PathLike
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TypeVar
 
 from smart_core.calibrators.base import Calibrator
+from smart_core.device import resolve_device
 from smart_core.errors import CalibratorFileError, SmartError
 
 FORMAT = "smart-calibrator"
 VERSION = 1
 
+T = TypeVar("T")
+
 
 def save_calibrator(calibrator: Calibrator, path: str | PathLike[str]) -> None:
     """Write to a temporary file beside the target, then rename: an old file stays whole if this fails."""
     target = Path(path)
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as handle:
+    content = calibrator_bytes(calibrator)
+    try:
+        _replace(target, content)
+    except OSError as error:  # it names the temporary file, which says nothing to the user
+        raise CalibratorFileError(f"{target} cannot be written: {error.strerror or error}.") from error
+
+
+def _replace(target: Path, content: bytes) -> None:
+    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name[:100]}.", delete=False) as handle:
         temporary = Path(handle.name)
         try:
-            handle.write(calibrator_bytes(calibrator))
+            handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
+            temporary.chmod(0o644)  # a temporary file is its owner's alone, a calibrator is for sharing
+            temporary.replace(target)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-    temporary.chmod(0o644)  # a temporary file is its owner's alone, a calibrator is for sharing
-    temporary.replace(target)
 
 
 def calibrator_bytes(calibrator: Calibrator) -> bytes:
@@ -50,6 +62,7 @@ def calibrator_bytes(calibrator: Calibrator) -> bytes:
 
 def load_calibrator(source: str | PathLike[str] | bytes, device: str = "auto") -> Calibrator:
     """Read a calibrator back; it gives the same bits as the one that was saved, on the same machine."""
+    resolve_device(device)  # a wrong device is no fault of the file
     name = "the given bytes" if isinstance(source, bytes) else str(source)
     try:
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
@@ -70,20 +83,43 @@ def _decode(content: bytes, name: str, device: str) -> Calibrator:
         raise CalibratorFileError(f"{name} is not a calibrator file; save one with calibrator.save(path).") from error
     if header.get("format") != FORMAT:
         raise CalibratorFileError(f"{name} is a safetensors file, but it holds no calibrator.")
-    if int(header.get("version", "0")) > VERSION:
-        raise CalibratorFileError(f"{name} was saved by a newer version; update this package to read it.")
     try:
-        settings = {**json.loads(header["settings"]), "device": device}
+        if _whole(header, "version", 1) > VERSION:
+            raise CalibratorFileError(f"{name} was saved by a newer version; update this package to read it.")
+        settings = {**_of_kind(header, "settings", dict), "device": device}
         calibrator = get(header["method"], **settings)
         calibrator.restore(
             tensors,
-            int(header["classes"]),
-            bool(json.loads(header["features_used"])),
-            list(json.loads(header["notices"])),
+            _whole(header, "classes", 2),
+            _of_kind(header, "features_used", bool),
+            [str(notice) for notice in _of_kind(header, "notices", list)],
         )
-    except (KeyError, TypeError, ValueError, SmartError) as error:
-        raise CalibratorFileError(f"{name} is a damaged calibrator file: {error}.") from error
+    except CalibratorFileError:
+        raise
+    except KeyError as error:
+        raise _damaged(name, f"its header lacks {error.args[0]}") from error
+    except (TypeError, ValueError, RecursionError, SmartError) as error:
+        raise _damaged(name, str(error)) from error
     return calibrator
+
+
+def _damaged(name: str, why: str) -> CalibratorFileError:
+    sentence = " ".join(why.split()).rstrip(".")
+    return CalibratorFileError(f"{name} is a damaged calibrator file: {sentence}; fit and save it again.")
+
+
+def _of_kind(header: dict[str, str], key: str, kind: type[T]) -> T:
+    value = json.loads(header[key])
+    if not isinstance(value, kind):
+        raise ValueError(f"{key} in its header is no {kind.__name__}")
+    return value
+
+
+def _whole(header: dict[str, str], key: str, least: int) -> int:
+    text = header[key]
+    if not (text.isdecimal() and len(text) < 10 and int(text) >= least):
+        raise ValueError(f"{key} in its header is {text[:40]!r}, no whole number from {least} up")
+    return int(text)
 
 
 def _header(content: bytes) -> dict[str, str]:

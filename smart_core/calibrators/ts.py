@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.device import rows_per_chunk, widen
 from smart_core.objectives import OBJECTIVES, Objective
@@ -31,7 +32,6 @@ class TS(TemperatureCalibrator):
     label = "TS"
     summary = "One temperature for every sample, the minimiser of the validation NLL."
     position = 1
-    learned = ("temperature_",)
 
     objective: str = setting("nll", "What T minimises on validation.", choices=tuple(OBJECTIVES))
     sigma: float = setting(0.05, "Bandwidth of the soft bins (SoftECE objectives).", low=1e-3, high=2.0)
@@ -53,6 +53,9 @@ class TS(TemperatureCalibrator):
                 f"The best temperature lies outside {T_LOW} to {T_HIGH}; it was held at {temperature:g}."
             )
         self.temperature_ = torch.tensor([temperature], dtype=torch.float32, device=data.logits.device)
+
+    def learned(self) -> dict[str, Shape]:
+        return {"temperature_": (1,)}
 
     def _temperatures(self, logits: Logits) -> Tensor:
         return self.temperature_.expand(logits.shape[0])

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import Cancelled
-from smart_core.evaluation import METRICS
-from smart_core.experiments.fitting import Settings, fit_method, judge, seeds_for
+from smart_core.experiments.fitting import Settings, seeds_for
+from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.result import Result
 from smart_core.experiments.table import SeedTable
 from smart_core.indicators import INDICATORS
@@ -44,7 +44,7 @@ def ablation(
     data: LogitSet,
     seeds: int = 5,
     *,
-    methods: Sequence[str] = OBJECTIVE_METHODS,
+    methods: str | Sequence[str] = OBJECTIVE_METHODS,
     objectives: Sequence[str] = tuple(OBJECTIVES),
     indicators: Sequence[str] = tuple(INDICATORS),
     settings: Mapping[str, Settings] | None = None,
@@ -57,50 +57,24 @@ def ablation(
 ) -> Ablation:
     """Fit each method with each objective, and SMART with each indicator; judge on test.
 
-    `settings` gives a method's other settings by its id.
+    `settings` gives a method's other settings by its id. No methods, or no indicators, leaves that table empty.
     """
-    run = Run(progress, cancel)
-    names = tuple(METRICS)
-    by_objective = SeedTable.empty("method", "objective", tuple(methods), tuple(objectives), seeds, names, metric)
-    by_indicator = SeedTable.empty("method", "indicator", ("smart",), tuple(indicators), seeds, names, metric)
-    cells: list[tuple[SeedTable, int, int, str, Settings]] = [
+    ids = tuple(select(methods)) if methods else ()
+    by_objective = SeedTable.empty("method", "objective", ids, tuple(objectives), seeds, metric=metric)
+    by_indicator = SeedTable.empty("method", "indicator", ("smart",), tuple(indicators), seeds, metric=metric)
+    own = settings or {}
+
+    def job(table: SeedTable, row: int, column: int, method: str, chosen: Settings) -> Job:
+        return Job(table, row, {column: data.test}, method, seeds_for(method, seeds), {**own.get(method, {}), **chosen})
+
+    jobs = [
         *(
-            (by_objective, i, j, method, {"objective": objective})
-            for i, method in enumerate(methods)
+            job(by_objective, i, j, method, {"objective": objective})
+            for i, method in enumerate(ids)
             for j, objective in enumerate(objectives)
         ),
-        *((by_indicator, 0, j, "smart", {"indicator": indicator}) for j, indicator in enumerate(indicators)),
+        *(job(by_indicator, 0, j, "smart", {"indicator": indicator}) for j, indicator in enumerate(indicators)),
     ]
-    for number, (table, i, j, method, chosen) in enumerate(cells):
-        try:
-            part = run.part(number / len(cells), (number + 1) / len(cells))
-            own = {**(settings or {}).get(method, {}), **chosen}
-            fill_cell(table, i, j, method, data, own, seeds, bins, device, part)
-        except Cancelled:
-            by_objective.complete = by_indicator.complete = False
-            break
-        if on_cell is not None:
-            on_cell(table, i, j)
+    on_job = None if on_cell is None else (lambda job: on_cell(job.table, job.row, job.column))
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
     return Ablation(by_objective, by_indicator)
-
-
-def fill_cell(
-    table: SeedTable,
-    i: int,
-    j: int,
-    method: str,
-    data: LogitSet,
-    settings: Settings,
-    seeds: int,
-    bins: int,
-    device: str,
-    run: Run,
-) -> None:
-    """Fit over seeds and write every metric of the cell."""
-    wanted = seeds_for(method, seeds)
-    for seed in wanted:
-        span = run.part(seed / len(wanted), (seed + 1) / len(wanted))
-        fit = fit_method(method, data, seed=seed, settings=settings, device=device, run=span)
-        evaluation = judge(fit, data.test, bins)
-        for name in table.metrics:
-            table.metrics[name][i, j, seed] = METRICS[name].value(evaluation, bins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,56 +11,22 @@ import numpy as np
 
 from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators import select
-from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import CalibrationError, Cancelled, SmartError
+from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import HEADLINE, METRICS, Evaluation, metric_named
-from smart_core.experiments.fitting import Settings, fit_method, judge, seeds_for, unavailable
+from smart_core.experiments.fitting import FitCache, Settings, what_went_wrong
+from smart_core.experiments.method_result import MethodResult as MethodResult
+from smart_core.experiments.method_result import judge_method as judge_method
 from smart_core.experiments.result import Result
-from smart_core.metrics.floor import Floor, noise_floor
-from smart_core.metrics.intervals import Interval, interval
+from smart_core.metrics.floor import Floor
 from smart_core.metrics.paired import compare_all
 from smart_core.run import CancelToken, Progress, Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CELLS_KEPT_UP_TO = 2000
-"""Classes up to which a row keeps the classwise sums of its first seed: 8 kB a class."""
-
-
-@dataclass(eq=False)
-class MethodResult:
-    """One row of the leaderboard."""
-
-    id: str
-    available: bool
-    reason: str | None = None
-    """Why there is no result: arrays it lacks, or what went wrong."""
-    parameters: int = 0
-    keeps_top1: bool = True
-    fit_seconds: float = 0.0
-    """Mean over seeds."""
-    values: dict[str, list[float]] = field(default_factory=dict)
-    """Metric -> its value for each seed."""
-    intervals: dict[str, Interval] = field(default_factory=dict)
-    """Metric -> 95 % interval of the population value over test samples; ends averaged over seeds."""
-    floor: dict[str, Floor] = field(default_factory=dict)
-    """Binned metric -> what a perfectly calibrated model with these confidences would show."""
-    notices: list[str] = field(default_factory=list)
-    calibrators: list[Calibrator] = field(default_factory=list)
-    """The fitted calibrators, one a seed."""
-    evaluations: list[Evaluation] = field(default_factory=list)
-    """Their evaluations on test."""
-
-    def mean(self, metric: str) -> float:
-        """Mean over seeds."""
-        return float(np.mean(self.values[metric]))
-
-    def std(self, metric: str) -> float:
-        """Sample standard deviation over seeds; exactly 0 where they agree."""
-        values = self.values[metric]
-        return float(np.std(values, ddof=1)) if len(set(values)) > 1 else 0.0
+PAIRED = HEADLINE
+"""Metrics with a paired test; by the others methods are ranked, but none is called tied."""
 
 
 @dataclass(eq=False, repr=False)
@@ -72,8 +39,13 @@ class Comparison(Result):
     """Noise floors of the uncalibrated model's own confidences."""
     metric: str = "ece"
     tied: dict[str, bool] = field(default_factory=dict)
-    """Method -> whether the paired bootstrap cannot tell it from the best by the primary metric."""
+    """Method -> whether the paired test cannot tell it from the best by the primary metric; empty without a test."""
     best: str | None = None
+    """The method of best mean by the primary metric; with a paired test, of the best typical seed."""
+    complete: bool = True
+    """False if it was cancelled on the way: only finished rows are there."""
+    notices: list[str] = field(default_factory=list)
+    """What is missing from the verdict, and why."""
 
     def __repr__(self) -> str:
         return f"Comparison({self.data!r}, {len(self.results)} methods, best by {self.metric}: {self.best})"
@@ -84,6 +56,8 @@ class Comparison(Result):
             "floor": {name: floor_dict(floor) for name, floor in self.floor.items()},
             "best": self.best,
             "primary_metric": self.metric,
+            "complete": self.complete,
+            "notices": self.notices,
             "methods": {id: self._method_dict(result) for id, result in self.results.items()},
         }
 
@@ -98,15 +72,7 @@ class Comparison(Result):
             "fit_seconds": result.fit_seconds,
             "seeds": len(result.values["ece"]),
             "tied_with_best": self.tied.get(result.id),
-            "metrics": {
-                metric: {
-                    "mean": result.mean(metric),
-                    "std": result.std(metric),
-                    "low": result.intervals[metric].low,
-                    "high": result.intervals[metric].high,
-                }
-                for metric in result.intervals
-            },
+            "metrics": {metric: _figures(result, metric) for metric in HEADLINE},
             "floor": {name: floor_dict(floor) for name, floor in result.floor.items()},
             "notices": result.notices,
         }
@@ -129,15 +95,21 @@ class Comparison(Result):
                     "fit_seconds": result.fit_seconds,
                     "tied_with_best": self.tied.get(id),
                 }
-                for metric in result.intervals:
-                    row[metric] = result.mean(metric)
-                    row[f"{metric}_std"] = result.std(metric)
-                    row[f"{metric}_low"] = result.intervals[metric].low
-                    row[f"{metric}_high"] = result.intervals[metric].high
+                for metric in HEADLINE:
+                    figures = _figures(result, metric)
+                    row[metric] = figures.pop("mean")
+                    row |= {f"{metric}_{name}": figure for name, figure in figures.items()}
                 for metric, floor in result.floor.items():
                     row[f"{metric}_floor_q95"] = floor.q95
             rows.append(row)
         return pd.DataFrame(rows).set_index("method")
+
+
+def _figures(result: MethodResult, metric: str) -> dict[str, float]:
+    """Mean and spread over seeds, and the interval's ends: NaN where it could not be computed."""
+    ends = result.intervals.get(metric)
+    low, high = (math.nan, math.nan) if ends is None else (ends.low, ends.high)
+    return {"mean": result.mean(metric), "std": result.std(metric), "low": low, "high": high}
 
 
 def compare(
@@ -152,137 +124,82 @@ def compare(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     on_result: Callable[[MethodResult], None] | None = None,
+    cache: FitCache | None = None,
 ) -> Comparison:
     """Fit the methods on validation and judge them on test.
 
-    `settings` gives a method's own settings by its id. `on_result` sees each row as soon as it is finished. A
-    method that fails explains itself in its row; the others go on.
+    `settings` gives a method's own settings by its id. `on_result` sees each row when it is finished, in the thread
+    that runs the comparison. A method that fails explains itself in its row; the others go on. A cancelled
+    comparison returns the rows it has, with `complete=False`. `cache` remembers fits by `fit_key`: what it holds is
+    not fitted again.
     """
-    ids = select(list(methods) if not isinstance(methods, str) else methods)
+    ids = select(methods)
     metric_named(metric)
     if seeds < 1:
         raise CalibrationError(f"seeds={seeds} must be at least 1.")
+    if settings:
+        select(list(settings))  # those of a method that does not exist would otherwise be ignored
     run = Run(progress, cancel)
     results: dict[str, MethodResult] = {}
-    for number, id in enumerate(ids):
-        part = run.part(number / len(ids), (number + 1) / len(ids))
-        results[id] = judge_method(
-            id, data, seeds, bins=bins, settings=(settings or {}).get(id), device=device, run=part
-        )
-        if on_result is not None:
-            on_result(results[id])
-    run.tick(1.0, "done")
-    return summarise(data, results, metric=metric, bins=bins)
-
-
-def judge_method(
-    id: str,
-    data: LogitSet,
-    seeds: int = 5,
-    *,
-    bins: int = 15,
-    settings: Settings | None = None,
-    device: str = "auto",
-    run: Run | None = None,
-) -> MethodResult:
-    """One row: fits over seeds, metrics, intervals and floors."""
-    line = run or Run()
-    reason = unavailable(id, data)
-    if reason is not None:
-        return MethodResult(id, available=False, reason=reason)
-    label = all_methods()[id].label
-    wanted = seeds_for(id, seeds)
-    result = MethodResult(id, available=True)
-    seconds = []
     try:
-        for number, seed in enumerate(wanted):
-            span = line.part(number / len(wanted), (number + 0.8) / len(wanted))
-            fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=span)
-            line.tick((number + 0.9) / len(wanted), f"{label}: judging seed {seed}")
-            seconds.append(fit.seconds)
-            result.calibrators.append(fit.calibrator)
-            result.evaluations.append(judge(fit, data.test, bins, Run(cancel=line.cancel)))
-        first = result.calibrators[0]
-        result.parameters, result.keeps_top1, result.notices = (
-            first.parameters,
-            first.keeps_top1,
-            list(first.notices_),
-        )
-        result.fit_seconds = float(np.mean(seconds))
-        measure(result, bins, line)
+        for number, id in enumerate(ids):
+            part = run.part(number / len(ids), (number + 1) / len(ids))
+            results[id] = judge_method(
+                id, data, seeds, bins=bins, settings=(settings or {}).get(id), device=device, run=part, cache=cache
+            )
+            if on_result is not None:
+                on_result(results[id])
+        run.tick(1.0, "done")
     except Cancelled:
-        raise
-    except SmartError as error:
-        return MethodResult(id, available=False, reason=str(error))
-    except Exception as error:
-        return MethodResult(id, available=False, reason=f"failed: {type(error).__name__}: {error}")
-    return result
-
-
-def measure(result: MethodResult, bins: int, run: Run) -> None:
-    """Fill in a row's values, intervals and floors from its evaluations."""
-    for name in METRICS:
-        result.values[name] = [METRICS[name].value(evaluation, bins) for evaluation in result.evaluations]
-    label = all_methods()[result.id].label
-    for name in HEADLINE:
-        run.tick(1.0, f"{label}: interval of {METRICS[name].label}")
-        result.intervals[name] = mean_interval(
-            [evaluation_interval(name, evaluation, bins) for evaluation in result.evaluations]
-        )
-    result.floor = evaluation_floors(result.evaluations[0], bins)
-    result.evaluations = [
-        evaluation if number == 0 and keeps_cells(evaluation) else evaluation.without_cells()
-        for number, evaluation in enumerate(result.evaluations)
-    ]
-
-
-def keeps_cells(evaluation: Evaluation) -> bool:
-    """Whether the classwise sums are small enough to be kept with a row once its figures are computed."""
-    return evaluation.cells is not None and evaluation.cells.classes <= CELLS_KEPT_UP_TO
-
-
-def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15) -> Interval:
-    """The 95 % interval of a metric's population value, from one evaluation."""
-    return interval(
-        metric,
-        evaluation.confidence,
-        evaluation.correct,
-        nll=evaluation.nll,
-        brier=evaluation.brier,
-        cells=evaluation.cells,
-        bins=bins,
-    )
-
-
-def evaluation_floors(evaluation: Evaluation, bins: int = 15) -> dict[str, Floor]:
-    """Noise floors of the metrics that have one."""
-    names = ("ece", "adaece", "cece", "smce", "smece")
-    return {name: noise_floor(name, evaluation.confidence, cells=evaluation.cells, bins=bins) for name in names}
-
-
-def mean_interval(intervals: Sequence[Interval]) -> Interval:
-    """Ends averaged over seeds: the typical interval of one fit."""
-    first = intervals[0]
-    low = float(np.mean([item.low for item in intervals]))
-    high = float(np.mean([item.high for item in intervals]))
-    return Interval(low, high, first.level, first.of)
+        return stopped(data, results, metric=metric)
+    return summarise(data, results, metric=metric, bins=bins)
 
 
 def summarise(data: LogitSet, results: dict[str, MethodResult], *, metric: str = "ece", bins: int = 15) -> Comparison:
     """A leaderboard from finished rows: the floor of the model itself, and who is tied with the best."""
-    finished = {id: result for id, result in results.items() if result.available}
-    comparison = Comparison(data, results, floor={}, metric=metric)
-    if not finished:
+    comparison = ranked(data, results, metric)
+    contenders = {id: result for id, result in results.items() if has(result, metric)}
+    if not contenders:
         return comparison
-    reference = finished.get("vanilla") or judge_method("vanilla", data, 1, bins=bins)
+    reference = results.get("vanilla") or judge_method("vanilla", data, 1, bins=bins)
     comparison.floor = reference.floor
-    typical = {id: typical_evaluation(result, metric) for id, result in finished.items()}
+    label = METRICS[metric].label
+    if metric not in PAIRED:
+        comparison.notices.append(f"There is no paired test for {label}, so no method is called tied.")
+        return comparison
+    typical = {id: typical_evaluation(result, metric) for id, result in contenders.items()}
     if metric == "cece" and any(evaluation.cells is None for evaluation in typical.values()):
-        comparison.best = min(finished, key=lambda id: finished[id].mean(metric))
-        return comparison  # too many classes to have kept what the paired test of cwECE needs
-    verdict = compare_all(metric, typical, bins=bins)
+        comparison.notices.append(f"Too many classes for the paired test of {label}, so no method is called tied.")
+        return comparison
+    try:
+        verdict = compare_all(metric, typical, bins=bins)
+    except Exception as error:  # hours of fits must not be lost to a test that fails
+        comparison.notices.append(f"No paired test of {label}: {what_went_wrong(error)}")
+        return comparison
     comparison.best, comparison.tied = verdict.best, dict(verdict.tied_with_best)
     return comparison
+
+
+def stopped(data: LogitSet, results: dict[str, MethodResult], *, metric: str = "ece") -> Comparison:
+    """A leaderboard of the rows that were finished when the comparison was cancelled; no test is run any more."""
+    comparison = ranked(data, results, metric)
+    comparison.complete = False
+    comparison.notices.append("Stopped early: methods are missing, and no paired test was made.")
+    if "vanilla" in results:
+        comparison.floor = results["vanilla"].floor
+    return comparison
+
+
+def ranked(data: LogitSet, results: dict[str, MethodResult], metric: str) -> Comparison:
+    """The rows with the one of best mean, without floors and without a test."""
+    sign = -1.0 if METRICS[metric].higher_is_better else 1.0
+    means = {id: sign * result.mean(metric) for id, result in results.items() if has(result, metric)}
+    return Comparison(data, results, floor={}, metric=metric, best=min(means, key=means.__getitem__, default=None))
+
+
+def has(result: MethodResult, metric: str) -> bool:
+    """Whether a row can be ranked by a metric."""
+    return result.available and math.isfinite(result.mean(metric))
 
 
 def typical_evaluation(result: MethodResult, metric: str) -> Evaluation:

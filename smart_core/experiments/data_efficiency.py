@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from smart_core.calibrators import select
-from smart_core.data.logitset import LogitSet
+from smart_core.data.logitset import LogitSet, Part
 from smart_core.data.split import stratified_subset
-from smart_core.errors import CalibrationError, Cancelled
-from smart_core.evaluation import METRICS
-from smart_core.experiments.fitting import fit_method, judge
+from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
 from smart_core.run import CancelToken, Progress, Run
 
@@ -36,28 +35,18 @@ def data_efficiency(
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
 ) -> SeedTable:
     """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), judge on test."""
-    ids = tuple(select(list(methods) if not isinstance(methods, str) else methods))
+    ids = tuple(select(methods))
     chosen = tuple(sizes) if sizes is not None else sizes_up_to(len(data.validation))
-    run = Run(progress, cancel)
-    table = SeedTable.empty("method", "size", ids, chosen, seeds, tuple(METRICS), metric)
-    cells = [(i, j) for j in range(len(chosen)) for i in range(len(ids))]
-    for number, (i, j) in enumerate(cells):
-        try:
-            for seed in range(seeds):
-                start = (number + seed / seeds) / len(cells)
-                span = run.part(start, start + 1.0 / (len(cells) * seeds))
-                index = stratified_subset(data.validation.labels, chosen[j], seed)
-                part = data.validation.subset(index)
-                try:
-                    fit = fit_method(ids[i], data, seed=seed, device=device, run=span, validation=part)
-                except CalibrationError:
-                    continue  # too few samples for this method: the cell stays empty
-                evaluation = judge(fit, data.test, bins)
-                for name in table.metrics:
-                    table.metrics[name][i, j, seed] = METRICS[name].value(evaluation, bins)
-        except Cancelled:
-            table.complete = False
-            break
-        if on_cell is not None:
-            on_cell(table, i, j)
+    table = SeedTable.empty("method", "size", ids, chosen, seeds, metric=metric)
+
+    def subset(size: int, seed: int) -> Part:
+        return data.validation.subset(stratified_subset(data.validation.labels, size, seed))
+
+    jobs = [
+        Job(table, i, {j: data.test}, method, range(seeds), validation=partial(subset, size))
+        for j, size in enumerate(chosen)
+        for i, method in enumerate(ids)
+    ]
+    on_job = None if on_cell is None else (lambda job: on_cell(job.table, job.row, job.column))
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
     return table

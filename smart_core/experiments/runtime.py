@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
-from smart_core.experiments.fitting import fit_method, unavailable
+from smart_core.errors import CalibrationError, Cancelled
+from smart_core.experiments.fitting import fit_method, unavailable, what_went_wrong
 from smart_core.experiments.result import Result
 from smart_core.run import CancelToken, Progress, Run
 
@@ -26,17 +27,19 @@ class Runtime(Result):
 
     fit_seconds: dict[str, list[float]]
     apply_seconds: dict[str, list[float]]
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Method -> why it has no times: arrays it lacks, or what went wrong."""
+    complete: bool = True
+    """False if it was cancelled on the way: only finished methods are there."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            id: {
-                "fit": {"mean": float(np.mean(fits)), "std": float(np.std(fits))},
-                "apply": {
-                    "mean": float(np.mean(self.apply_seconds[id])),
-                    "std": float(np.std(self.apply_seconds[id])),
-                },
-            }
-            for id, fits in self.fit_seconds.items()
+            "methods": {
+                id: {"fit": mean_and_std(fits), "apply": mean_and_std(self.apply_seconds[id])}
+                for id, fits in self.fit_seconds.items()
+            },
+            "reasons": self.reasons,
+            "complete": self.complete,
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -48,9 +51,14 @@ class Runtime(Result):
                 "label": all_methods()[id].label,
                 **{f"{stage}_{name}": value for stage in ("fit", "apply") for name, value in times[stage].items()},
             }
-            for id, times in self.to_dict().items()
+            for id, times in self.to_dict()["methods"].items()
         ]
         return pd.DataFrame(rows)
+
+
+def mean_and_std(seconds: Sequence[float]) -> dict[str, float]:
+    """Mean and sample standard deviation of repeated times; 0 for a single one."""
+    return {"mean": float(np.mean(seconds)), "std": float(np.std(seconds, ddof=1)) if len(seconds) > 1 else 0.0}
 
 
 def runtime(
@@ -62,18 +70,41 @@ def runtime(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> Runtime:
-    """Fit on validation and apply to test, `repeats` times each; methods that lack their arrays are left out."""
-    chosen = select(list(methods) if not isinstance(methods, str) else methods)
-    ids = [id for id in chosen if unavailable(id, data) is None]
+    """Fit on validation and apply to test, `repeats` times each.
+
+    Methods that lack their arrays, or fail, are left out with a reason. A cancelled study returns the methods it has
+    finished, with `complete=False`.
+    """
+    ids = select(methods)
+    if repeats < 1:
+        raise CalibrationError(f"repeats={repeats} must be at least 1.")
     run = Run(progress, cancel)
-    result = Runtime({id: [] for id in ids}, {id: [] for id in ids})
+    result = Runtime({}, {})
     for number, id in enumerate(ids):
-        for repeat in range(repeats):
-            start = (number + repeat / repeats) / len(ids)
-            fit = fit_method(id, data, seed=repeat, device=device, run=run.part(start, start + 1.0 / len(ids)))
-            result.fit_seconds[id].append(fit.seconds)
-            begin = time.perf_counter()
-            for _ in fit.calibrator.stream(data.test.logits, features=data.test.features):
-                pass
-            result.apply_seconds[id].append(time.perf_counter() - begin)
+        reason = unavailable(id, data)
+        if reason is not None:
+            result.reasons[id] = reason
+            continue
+        try:
+            part = run.part(number / len(ids), (number + 1) / len(ids))
+            times = [
+                _times(id, data, seed, device, part.part(seed / repeats, (seed + 1) / repeats))
+                for seed in range(repeats)
+            ]
+        except Cancelled:
+            result.complete = False
+            break
+        except Exception as error:
+            result.reasons[id] = what_went_wrong(error)
+            continue
+        result.fit_seconds[id], result.apply_seconds[id] = (list(column) for column in zip(*times, strict=True))
     return result
+
+
+def _times(id: str, data: LogitSet, seed: int, device: str, run: Run) -> tuple[float, float]:
+    """Seconds of one fit and of applying it to test."""
+    fit = fit_method(id, data, seed=seed, device=device, run=run)
+    begin = time.perf_counter()
+    for _ in fit.calibrator.stream(data.test.logits, features=data.test.features):
+        run.tick(1.0, f"applying {fit.calibrator.label}")
+    return fit.seconds, time.perf_counter() - begin

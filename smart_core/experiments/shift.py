@@ -9,9 +9,9 @@ import numpy as np
 
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet, Part
-from smart_core.errors import CalibrationError, Cancelled
-from smart_core.evaluation import METRICS
-from smart_core.experiments.fitting import fit_method, judge, seeds_for, unavailable
+from smart_core.errors import CalibrationError
+from smart_core.experiments.fitting import seeds_for, unavailable
+from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
 from smart_core.run import CancelToken, Progress, Run
 from smart_core.types import FloatArray
@@ -45,27 +45,13 @@ def shift(
     """Fit on `data`'s validation part; judge on each named group of its test part and on the test part of each
     other set. Methods that lack their arrays are left out."""
     targets = shift_targets(data, others)
-    wanted = [id for id in select(list(methods) if not isinstance(methods, str) else methods) if id != "vanilla"]
+    wanted = [id for id in select(methods) if id != "vanilla"]
     ids = ("vanilla", *(id for id in wanted if unavailable(id, data) is None))
-    run = Run(progress, cancel)
-    empty = SeedTable.empty("method", "target", ids, tuple(targets), seeds, tuple(METRICS), metric)
-    table = Shift(**vars(empty))
-    for i, id in enumerate(ids):
-        try:
-            for seed in seeds_for(id, seeds):
-                start = (i + seed / seeds) / len(ids)
-                fit = fit_method(id, data, seed=seed, device=device, run=run.part(start, start + 1.0 / len(ids)))
-                for j, part in enumerate(targets.values()):
-                    if fit.calibrator.features_used_ and part.features is None:
-                        continue
-                    evaluation = judge(fit, part, bins, Run(cancel=cancel))
-                    for name in table.metrics:
-                        table.metrics[name][i, j, seed] = METRICS[name].value(evaluation, bins)
-        except Cancelled:
-            table.complete = False
-            break
-        if on_row is not None:
-            on_row(table, i)
+    table = Shift.empty("method", "target", ids, tuple(targets), seeds, metric=metric)
+    columns = dict(enumerate(targets.values()))
+    jobs = [Job(table, i, columns, id, seeds_for(id, seeds)) for i, id in enumerate(ids)]
+    on_job = None if on_row is None else (lambda job: on_row(job.table, job.row))
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
     return table
 
 

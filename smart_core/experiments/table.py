@@ -1,12 +1,14 @@
-"""A labelled grid of values over seeds: what the ablation, data-efficiency and shift studies come down to."""
+"""A labelled grid of values over seeds: what ablation, data efficiency, sensitivity and shift come down to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from smart_core.errors import CalibrationError
+from smart_core.evaluation import METRICS, metric_named
 from smart_core.experiments.result import Result
 from smart_core.types import FloatArray
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class SeedTable(Result):
-    """Metrics over (row, column, seed). Cells that were not computed are NaN."""
+    """Metrics over (row, column, seed). Cells without a value are NaN; `reasons` says why, where it was tried."""
 
     row_name: str
     column_name: str
@@ -26,6 +28,9 @@ class SeedTable(Result):
     """Metric -> (rows, columns, seeds); NaN pads the seeds of methods that need only one."""
     metric: str = "ece"
     complete: bool = True
+    """False if it was cancelled on the way; a cell is then either finished or empty."""
+    reasons: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    """(row, column, seed) -> why there is no value."""
 
     @classmethod
     def empty(
@@ -35,12 +40,21 @@ class SeedTable(Result):
         rows: tuple[Any, ...],
         columns: tuple[Any, ...],
         seeds: int,
-        metrics: tuple[str, ...],
+        metrics: tuple[str, ...] = tuple(METRICS),
         metric: str = "ece",
-    ) -> SeedTable:
-        """A table with every cell still to be filled."""
+    ) -> Self:
+        """A table with every cell still to be filled; an unknown metric or no seed is an error."""
+        metric_named(metric)
+        if seeds < 1:
+            raise CalibrationError(f"seeds={seeds} must be at least 1.")
         shape = (len(rows), len(columns), seeds)
-        return cls(row_name, column_name, rows, columns, {name: np.full(shape, np.nan) for name in metrics}, metric)
+        values = {name: np.full(shape, np.nan) for name in metrics}
+        return cls(row_name, column_name, rows, columns, values, metric)
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds a cell has room for."""
+        return int(next(iter(self.metrics.values())).shape[2])
 
     def mean(self, metric: str | None = None) -> FloatArray:
         """(rows, columns) mean over the seeds that ran."""
@@ -56,6 +70,18 @@ class SeedTable(Result):
         squares = np.nansum((values - self.mean(metric)[:, :, None]) ** 2, axis=2)
         return np.where(count > 0, np.sqrt(squares / np.maximum(count - 1, 1)), np.nan)
 
+    def reason(self, row: int, column: int) -> str | None:
+        """Why a cell, or one of its seeds, has no value; None where nothing failed."""
+        found = [text for (i, j, _), text in sorted(self.reasons.items()) if (i, j) == (row, column)]
+        return "; ".join(dict.fromkeys(found)) or None
+
+    def reasons_list(self) -> list[dict[str, Any]]:
+        """The reasons for JSON."""
+        return [
+            {self.row_name: self.rows[i], self.column_name: self.columns[j], "seed": seed, "reason": text}
+            for (i, j, seed), text in sorted(self.reasons.items())
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         return {
             self.row_name: list(self.rows),
@@ -63,17 +89,24 @@ class SeedTable(Result):
             "metric": self.metric,
             "complete": self.complete,
             "metrics": {name: {"mean": self.mean(name), "std": self.std(name)} for name in self.metrics},
+            "reasons": self.reasons_list(),
         }
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
-        records = []
-        for i, row in enumerate(self.rows):
-            for j, column in enumerate(self.columns):
-                record = {self.row_name: row, self.column_name: column}
-                for name in self.metrics:
-                    record[name] = self.mean(name)[i, j]
-                    record[f"{name}_std"] = self.std(name)[i, j]
-                records.append(record)
+        figures = {
+            **{name: self.mean(name) for name in self.metrics},
+            **{f"{name}_std": self.std(name) for name in self.metrics},
+        }
+        records = [
+            {
+                self.row_name: row,
+                self.column_name: column,
+                **{name: values[i, j] for name, values in figures.items()},
+                "reason": self.reason(i, j),
+            }
+            for i, row in enumerate(self.rows)
+            for j, column in enumerate(self.columns)
+        ]
         return pd.DataFrame(records)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smart_core.data.logitset import LogitSet
+from smart_core.errors import CalibrationError, Cancelled
 from smart_core.experiments.fitting import Settings, fit_method
 from smart_core.experiments.result import Result
 from smart_core.objectives import OBJECTIVES
@@ -26,9 +27,11 @@ class Traces(Result):
     """
 
     runs: dict[str, Trace]
+    complete: bool = True
+    """False if it was cancelled on the way: only finished runs are there."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: dict(trace.values) for name, trace in self.runs.items()}
+        return {"runs": {name: dict(trace.values) for name, trace in self.runs.items()}, "complete": self.complete}
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -37,7 +40,7 @@ class Traces(Result):
             pd.DataFrame(trace.values).assign(trained_on=name).rename_axis("epoch").reset_index()
             for name, trace in self.runs.items()
         ]
-        return pd.concat(frames, ignore_index=True)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def traces(
@@ -51,14 +54,23 @@ def traces(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> Traces:
-    """Train SMART once for each objective, every epoch recorded, none stopped early."""
+    """Train SMART once for each objective, every epoch recorded, none stopped early.
+
+    A cancelled study returns the runs it has finished, with `complete=False`.
+    """
+    for objective in objectives:
+        if objective not in OBJECTIVES:
+            raise CalibrationError(f"There is no objective '{objective}'; the objectives are {' '.join(OBJECTIVES)}.")
     run = Run(progress, cancel)
-    result: dict[str, Trace] = {}
+    result = Traces({})
     for number, objective in enumerate(objectives):
         chosen = {"epochs": epochs, "patience": None, **(settings or {}), "objective": objective}
         part = run.part(number / len(objectives), (number + 1) / len(objectives))
-        fit = fit_method("smart", data, seed=seed, settings=chosen, device=device, run=part, trace=True)
-        trace = fit.calibrator.trace_
-        if trace is not None:
-            result[OBJECTIVES[objective].label] = trace
-    return Traces(result)
+        try:
+            fit = fit_method("smart", data, seed=seed, settings=chosen, device=device, run=part, trace=True)
+        except Cancelled:
+            result.complete = False
+            break
+        if fit.calibrator.trace_ is not None:
+            result.runs[OBJECTIVES[objective].label] = fit.calibrator.trace_
+    return result

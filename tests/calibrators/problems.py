@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Logits that are `features @ weight.T + bias`, and labels drawn from softer probabilities than softmax's."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import random
 import threading
+import warnings
 
 import numpy as np
 import pytest
 import torch
 
-from smart_core.calibrators import get, load_calibrator, methods
+from smart_core.calibrators import TemperatureCalibrator, get, load_calibrator, methods
 from smart_core.errors import CalibrationError, CalibratorFileError, Cancelled
 from tests.calibrators.problems import Problem, over_confident
 
@@ -180,6 +183,143 @@ def test_cancel_and_progress(id: str, problem: Problem):
     )
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+class CountedLooks:
+    """A cancel token that counts the looks made inside `_fit` and is set at one of them, and from then on."""
+
+    def __init__(self, set_at: int | None = None) -> None:
+        self.set_at, self.inside, self.looks = set_at, False, 0
+
+    def is_set(self) -> bool:
+        self.looks += self.inside
+        return self.set_at is not None and self.looks >= self.set_at
+
+
+@pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
+def test_cancel_in_the_midst_of_a_fit(id: str, problem: Problem, monkeypatch: pytest.MonkeyPatch):
+    """At half of its looks and at the last, which for every method come before it has learned anything."""
+    original = methods()[id]._fit
+    token = CountedLooks()
+
+    def inside(self, data, run):
+        token.inside = True
+        try:
+            original(self, data, run)
+        finally:
+            token.inside = False
+
+    monkeypatch.setattr(methods()[id], "_fit", inside)
+    settings = {**QUICK.get(id, {}), **({"epochs": 10} if id == "smart" else {})}
+    get(id, **settings).fit(problem.logits, problem.labels, **problem.fit_arguments(), cancel=token)
+    total = token.looks
+    assert total >= 1
+    for set_at in sorted({(total + 1) // 2, total}):
+        token = CountedLooks(set_at)
+        calibrator = get(id, **settings)
+        with pytest.raises(Cancelled):
+            calibrator.fit(problem.logits, problem.labels, **problem.fit_arguments(), cancel=token)
+        assert token.looks == set_at
+        with pytest.raises(CalibrationError, match="not fitted"):
+            calibrator.predict_proba(problem.logits, features=problem.features)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_a_fit_leaves_the_worlds_random_numbers_alone(id: str, problem: Problem):
+    torch.manual_seed(11)
+    np.random.seed(11)  # noqa: NPY002 - the global state is what is watched
+    random.seed(11)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    rows = fitted(id, problem).predict_proba(problem.logits, features=problem.features)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    assert random.getstate() == before[2]
+    torch.manual_seed(12)
+    np.testing.assert_array_equal(rows, fitted(id, problem).predict_proba(problem.logits, features=problem.features))
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_arrays_of_other_kinds_mean_the_same(id: str):
+    small = over_confident(120, 4, seed=3)
+    calibrator = fitted(id, small)
+    expected = calibrator.predict_proba(small.logits, features=small.features)
+    others = {
+        "lists": (small.logits.tolist(), small.labels.tolist(), small.features.tolist()),
+        "big endian": (small.logits.astype(">f4"), small.labels.astype(">i8"), small.features.astype(">f4")),
+        "columns first": tuple(np.asfortranarray(a) for a in (small.logits, small.labels, small.features)),
+        "long": (small.logits.astype(np.longdouble), small.labels.astype(np.uint16), small.features.astype(float)),
+    }
+    for kind, (logits, labels, features) in others.items():
+        rows = calibrator.predict_proba(logits, features=features)
+        np.testing.assert_array_equal(rows, expected, err_msg=kind)
+        again = get(id, **QUICK.get(id, {})).fit(logits, labels, features=features, head=small.head)
+        rows = again.predict_proba(small.logits, features=small.features)
+        np.testing.assert_array_equal(rows, expected, err_msg=kind)
+        if isinstance(calibrator, TemperatureCalibrator):
+            np.testing.assert_array_equal(
+                calibrator.temperatures(logits), calibrator.temperatures(small.logits), err_msg=kind
+            )
+
+
+def test_read_only_arrays_need_no_warning_filter(problem: Problem):
+    logits = problem.logits.copy()
+    logits.flags.writeable = False
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calibrator = get("ts").fit(logits, problem.labels)
+        rows = calibrator.predict_proba(logits)
+    assert caught == []
+    rows[:] = 0.0  # the result is the caller's own
+    np.testing.assert_array_equal(logits, problem.logits)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_rows_that_cannot_be_calibrated_are_one_sentence(id: str, problem: Problem):
+    calibrator = fitted(id, problem)
+    for value in (np.nan, np.inf):
+        spoiled = problem.logits.copy()
+        spoiled[7, 2] = value
+        with pytest.raises(CalibrationError, match="row 7 of the logits holds NaN or infinity"):
+            calibrator.predict_proba(spoiled, features=problem.features)
+        if isinstance(calibrator, TemperatureCalibrator):
+            with pytest.raises(CalibrationError, match="row 7 of the logits"):
+                calibrator.temperatures(spoiled)
+    with pytest.raises(CalibrationError, match="rows differ in length"):
+        calibrator.predict_proba([[1.0, 2.0], [1.0]])
+    with pytest.raises(CalibrationError, match="must be numbers"):
+        calibrator.predict_proba([["a"] * 6])
+    if calibrator.features_used_:
+        features = problem.features.copy()
+        features[9, 0] = np.nan
+        with pytest.raises(CalibrationError, match="row 9 of the features"):
+            calibrator.predict_proba(problem.logits, features=features)
+        with pytest.raises(CalibrationError, match="8 features a row"):
+            calibrator.predict_proba(problem.logits, features=features[:, :3])
+        with pytest.raises(CalibrationError, match="give features="):
+            calibrator.predict_proba(problem.logits)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_help_explains_every_setting(id: str):
+    text = inspect.getdoc(methods()[id])
+    for described in methods()[id].settings():
+        assert f"{described.name} = {described.default!r}: {described.help}" in text
+    assert text.count("Settings:") == 1
+
+
+def test_settings_may_be_numpy_numbers():
+    calibrator = get("smart", sigma=np.float32(0.1), epochs=np.int64(3), delta=1, hidden=8.0)
+    calibrator.check_settings()
+    assert [type(value) for value in (calibrator.sigma, calibrator.epochs, calibrator.delta, calibrator.hidden)] == [
+        float, int, float, int,
+    ]  # fmt: skip
+    calibrator.sigma = np.float32(0.25)
+    calibrator.check_settings()
+    assert type(calibrator.sigma) is float
+    for wrong in ({"epochs": 2.5}, {"epochs": np.nan}, {"epochs": np.inf}, {"sigma": "0.1"}, {"sigma": np.nan},
+                  {"hidden": True}, {"sigma": np.array([0.1])}, {"sigma": 10**400}):  # fmt: skip
+        with pytest.raises(CalibrationError, match=next(iter(wrong))):
+            get("smart", **wrong).check_settings()
 
 
 @pytest.mark.parametrize("id", ALL)

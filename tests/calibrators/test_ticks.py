@@ -5,10 +5,10 @@ Importing a library for the first time is not counted: what the fits import on d
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
-from importlib import import_module
 from itertools import pairwise
 
 import pytest
@@ -18,8 +18,8 @@ from smart_core.indicators import INDICATORS
 from tests.calibrators.problems import Problem, over_confident
 from tests.conftest import ROOT
 
-for library in ("scipy.interpolate", "scipy.optimize", "scipy.special", "sklearn.isotonic"):
-    import_module(library)
+for method in methods().values():
+    method.prepare()
 
 LONGEST = 0.2
 """Seconds of the fitting thread's own time between two looks."""
@@ -90,6 +90,31 @@ def test_a_batch_is_as_good_as_an_epoch_for_looking():
     per_epoch = len(watched("smart", small, {}, epochs=10).looks)
     per_batch = len(watched("smart", small, {}, epochs=10, batch_size=10).looks)
     assert per_batch >= per_epoch + 10 * 20
+
+
+LOADED_BY_A_FIT = """
+import os, sys
+from smart_core.calibrators import get, methods
+from tests.calibrators.problems import over_confident
+small = over_confident(60, 4)
+for id, method in methods().items():
+    if os.fork() == 0:  # a child knows only what its own method has loaded
+        method.prepare()
+        before = set(sys.modules)
+        settings = {"epochs": 3} if id == "smart" else {}
+        get(id, **settings).fit(small.logits, small.labels, **small.fit_arguments())
+        loaded = {name.split(".")[0] for name in set(sys.modules) - before}
+        print(id, *sorted(loaded & {"scipy", "sklearn", "pandas", "joblib"}), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_a_fit_imports_is_imported_before_its_clock_starts():
+    command = [sys.executable, "-c", LOADED_BY_A_FIT]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)
+    assert done.stdout.splitlines() == list(methods())
 
 
 FIT_THEM_ALL = """

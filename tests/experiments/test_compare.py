@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 import smart_core as sc
+from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
-from smart_core.errors import Cancelled
+from smart_core.errors import CalibrationError
+from smart_core.experiments import method_result
 from smart_core.experiments.compare import compare
 from tests.calibrators.problems import over_confident
 
@@ -92,10 +95,95 @@ def test_progress_rows_as_they_come_and_cancel(data):
     assert rows == ["vanilla", "ts"]
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_a_cancelled_comparison_keeps_its_finished_rows(data):
     token = threading.Event()
-    token.set()
-    with pytest.raises(Cancelled):
-        compare(data, "ts", 1, cancel=token)
+    result = compare(data, "vanilla,ts,smart", 1, cancel=token, on_result=lambda row: row.id == "ts" and token.set())
+    assert not result.complete
+    assert list(result.results) == ["vanilla", "ts"]
+    assert all(row.available for row in result.results.values())
+    assert result.best == "ts"
+    assert result.tied == {}
+    content = json.loads(result.to_json())
+    assert content["complete"] is False
+    assert "Stopped early" in content["notices"][0]
+
+
+def test_a_figure_that_fails_costs_neither_its_row_nor_the_others(data, monkeypatch: pytest.MonkeyPatch):
+    interval, floor = method_result.interval, method_result.noise_floor
+
+    def interval_but_not_of_nll(name, *arguments, **options):
+        if name == "nll":
+            raise ZeroDivisionError("no luck")
+        return interval(name, *arguments, **options)
+
+    def floor_but_not_of_ece(name, *arguments, **options):
+        if name == "ece":
+            raise CalibrationError("too odd.")
+        return floor(name, *arguments, **options)
+
+    expected = compare(data, "ts", 1)
+    monkeypatch.setattr(method_result, "interval", interval_but_not_of_nll)
+    monkeypatch.setattr(method_result, "noise_floor", floor_but_not_of_ece)
+    result = compare(data, "ts", 1)
+    row = result.results["ts"]
+    assert row.available
+    assert row.values == expected.results["ts"].values
+    assert set(expected.results["ts"].intervals) - set(row.intervals) == {"nll"}
+    assert set(expected.results["ts"].floor) - set(row.floor) == {"ece"}
+    assert "No interval of NLL: failed: ZeroDivisionError: no luck" in row.notices
+    assert "No floor of ECE: too odd." in row.notices
+    figures = json.loads(result.to_json())["methods"]["ts"]["metrics"]["nll"]
+    assert figures["low"] is None
+    assert figures["mean"] == expected.results["ts"].mean("nll")
+    assert np.isnan(result.to_frame().loc["ts", "nll_low"])
+
+
+def test_a_seed_that_fails_is_left_out_and_said(data, monkeypatch: pytest.MonkeyPatch):
+    original = SMART._fit
+
+    def not_the_second(self, data, run):
+        if self.seed == 1:
+            raise RuntimeError("unlucky seed")
+        original(self, data, run)
+
+    settings = {"smart": {"epochs": 10}}
+    alone = compare(data, "smart", 3, settings=settings).results["smart"]
+    monkeypatch.setattr(SMART, "_fit", not_the_second)
+    row = compare(data, "smart", 3, settings=settings).results["smart"]
+    assert row.values["ece"] == [alone.values["ece"][0], alone.values["ece"][2]]
+    assert "Seed 1: failed: RuntimeError: unlucky seed" in row.notices
+
+
+def test_a_failing_paired_test_costs_no_row(data, monkeypatch: pytest.MonkeyPatch):
+    def broken(*arguments, **options):
+        raise ValueError("no test today")
+
+    monkeypatch.setattr(sys.modules["smart_core.experiments.compare"], "compare_all", broken)
+    result = compare(data, "vanilla,ts", 1)
+    assert result.best == "ts"
+    assert result.tied == {}
+    assert result.notices == ["No paired test of ECE: failed: ValueError: no test today"]
+
+
+@pytest.mark.parametrize("metric", ["mce", "aurc", "ece_l2"])
+def test_metrics_without_a_paired_test_still_rank(data, metric: str):
+    result = compare(data, "vanilla,ts", 1, metric=metric)
+    means = {id: row.mean(metric) for id, row in result.results.items()}
+    assert result.best == min(means, key=means.get)
+    assert result.tied == {}
+    assert "no paired test" in result.notices[0]
+    assert result.complete
+
+
+def test_settings_of_an_unknown_method_are_refused(data):
+    with pytest.raises(CalibrationError, match="no method 'smrt'"):
+        compare(data, "smart", 1, settings={"smrt": {"epochs": 3}})
+    with pytest.raises(CalibrationError, match="No method was given"):
+        compare(data, "", 1)
+    with pytest.raises(CalibrationError, match="No method was given"):
+        compare(data, [], 1)
 
 
 def test_other_bins_and_another_primary_metric(data):
@@ -106,3 +194,31 @@ def test_other_bins_and_another_primary_metric(data):
     assert result.results["ts"].mean("ece") == sc.metrics.ece(confidence, correct, 10)
     assert result.metric == "cece"
     assert set(result.tied) == {"vanilla", "ts"}
+
+
+@pytest.mark.parametrize("side", ["validation", "test"])
+@pytest.mark.parametrize("id", ["gc", "procal"])
+def test_features_of_one_part_only_are_not_used_and_that_is_said(id: str, side: str):
+    problem = over_confident(400, 5, seed=1)
+    rows = {"validation": slice(0, 200), "test": slice(200, None)}
+    parts = {
+        name: sc.Part(problem.logits[half], problem.labels[half], problem.features[half] if name == side else None)
+        for name, half in rows.items()
+    }
+    lopsided = sc.LogitSet("lopsided", parts["validation"], parts["test"])
+    bare = sc.LogitSet("bare", *(sc.Part(part.logits, part.labels) for part in parts.values()))
+    settings = {"gc": {"partitions": 2, "steps": 5}}
+    row, expected = (compare(data, id, 1, settings=settings).results[id] for data in (lopsided, bare))
+    assert row.available
+    assert row.values == expected.values
+    assert row.notices[0] == f"Only the {side} part has features."
+    assert any("logits in their place" in notice for notice in row.notices)
+    assert not any("Only the" in notice for notice in expected.notices)
+
+
+def test_more_parameters_than_samples_are_said():
+    problem = over_confident(120, 8, seed=1)
+    many = sc.GC(partitions=20, steps=2).fit(problem.logits, problem.labels)
+    assert "360 parameters from 120 samples; expect overfitting." in many.notices_
+    few = sc.GC(partitions=1, steps=2).fit(problem.logits, problem.labels)
+    assert not any("overfitting" in notice for notice in few.notices_)

@@ -62,7 +62,7 @@ def test_a_cancelled_sensitivity_keeps_its_cells(data):
 
 def test_a_wrong_metric_or_no_seed_is_said_before_any_work(data):
     for arguments, words in (({"metric": "foo"}, "no metric 'foo'"), ({"seeds": 0}, "at least 1")):
-        for study in (sc.sensitivity, sc.compare):
+        for study in (sc.sensitivity, sc.compare, sc.ablation, sc.data_efficiency, sc.shift):
             with pytest.raises(CalibrationError, match=words):
                 study(data, **arguments)
 
@@ -130,3 +130,154 @@ def test_runtime_times_what_can_run(data):
     assert set(result.fit_seconds) == {"ts", "histogram"}
     assert all(len(seconds) == 2 for seconds in result.apply_seconds.values())
     assert list(result.to_frame()["method"]) == ["ts", "histogram"]
+    assert result.reasons == {"fc": "needs features and head"}
+    assert json.loads(result.to_json())["reasons"] == result.reasons
+
+
+def test_methods_may_be_given_as_one_string(data):
+    result = sc.ablation(
+        data, seeds=1, methods="ts", objectives=["nll"], indicators=["margin"], settings={"smart": QUICK}
+    )
+    assert result.objectives.rows == ("ts",)
+    assert sc.data_efficiency(data, "ts", sizes=[50], seeds=1).rows == ("ts",)
+    assert sc.shift(data, "ts", seeds=1).rows == ("vanilla", "ts")
+    for study in (sc.ablation, sc.data_efficiency, sc.shift, sc.runtime):
+        with pytest.raises(CalibrationError, match="no method 't'"):
+            study(data, methods="t")
+
+
+class After:
+    """A cancel token that sets itself once so many cells (or looks) have been counted."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def count(self, *_: object) -> None:
+        self.left -= 1
+
+    def is_set(self) -> bool:
+        return self.left <= 0
+
+
+def test_a_cancelled_ablation_keeps_its_cells(data):
+    token = After(2)
+    result = sc.ablation(
+        data,
+        1,
+        methods="ts,smart",
+        objectives=["nll", "mse"],
+        settings={"smart": QUICK},
+        cancel=token,
+        on_cell=token.count,
+    )
+    assert np.isfinite(result.objectives.mean()).tolist() == [[True, True], [False, False]]
+    assert np.isnan(result.indicators.mean()).all()
+    assert not result.objectives.complete
+    assert not result.indicators.complete
+
+
+def test_a_cancelled_data_efficiency_keeps_its_cells(data):
+    token = After(3)
+    result = sc.data_efficiency(data, "ts,beta", sizes=[50, 100], seeds=2, cancel=token, on_cell=token.count)
+    assert np.isfinite(result.mean()).tolist() == [[True, True], [True, False]]
+    assert not result.complete
+
+
+def test_a_cancelled_shift_keeps_its_rows(data):
+    token = After(1)
+    result = sc.shift(data, "ts", seeds=1, cancel=token, on_row=token.count)
+    assert np.isfinite(result.mean()).tolist() == [[True, True], [False, False]]
+    assert not result.complete
+
+
+def test_a_cell_is_finished_or_empty(data, monkeypatch: pytest.MonkeyPatch):
+    """A mean over the one seed that was finished would stand among means over three."""
+    token = threading.Event()
+    original = sc.SMART._fit
+
+    def last_before_the_stop(self, data, run):
+        original(self, data, run)
+        if (self.sigma, self.seed) == (0.5, 1):
+            token.set()
+
+    monkeypatch.setattr(sc.SMART, "_fit", last_before_the_stop)
+    result = sc.sensitivity(data, [0.05, 0.5], [0.001], 3, settings=QUICK, cancel=token)
+    assert np.isfinite(result.metrics["ece"]).tolist() == [[[True] * 3], [[False] * 3]]
+
+
+def test_cancelled_traces_and_times_keep_what_is_finished(data, monkeypatch: pytest.MonkeyPatch):
+    token = threading.Event()
+    original = sc.SMART._fit
+
+    def stop_after_softece(self, data, run):
+        original(self, data, run)
+        if self.objective == "softece":
+            token.set()
+
+    monkeypatch.setattr(sc.SMART, "_fit", stop_after_softece)
+    result = sc.traces(data, epochs=5, cancel=token)
+    assert set(result.runs) == {"NLL"}
+    assert not result.complete
+    assert json.loads(result.to_json())["complete"] is False
+    assert len(result.to_frame()) == 5
+
+    token = threading.Event()
+    fit_histogram = sc.Histogram._fit
+    monkeypatch.setattr(sc.Histogram, "_fit", lambda self, data, run: (fit_histogram(self, data, run), token.set()))
+    times = sc.runtime(data, "ts,histogram,beta", 1, cancel=token)
+    assert set(times.fit_seconds) == {"ts"}
+    assert not times.complete
+
+
+def test_nothing_finished_is_an_empty_result_and_no_error(data):
+    token = threading.Event()
+    token.set()
+    assert sc.traces(data, cancel=token).to_frame().empty
+    assert sc.runtime(data, "ts", cancel=token).to_frame().empty
+    assert np.isnan(sc.sensitivity(data, seeds=1, cancel=token).mean()).all()
+    assert json.loads(sc.compare(data, cancel=token).to_json())["methods"] == {}
+
+
+def test_a_fit_that_fails_leaves_its_reason_in_the_cell(data, monkeypatch: pytest.MonkeyPatch):
+    original = sc.TS._fit
+
+    def not_with_few(self, data, run):
+        if len(data) < 60:
+            raise CalibrationError("TS: too few samples.")
+        original(self, data, run)
+
+    monkeypatch.setattr(sc.TS, "_fit", not_with_few)
+    result = sc.data_efficiency(data, "ts,beta", sizes=[50, 200], seeds=2)
+    assert np.isfinite(result.mean()).tolist() == [[False, True], [True, True]]
+    assert result.reasons == {(0, 0, 0): "TS: too few samples.", (0, 0, 1): "TS: too few samples."}
+    assert result.reason(0, 0) == "TS: too few samples."
+    assert result.reason(1, 1) is None
+    assert json.loads(result.to_json())["reasons"][0] == {
+        "method": "ts", "size": 50, "seed": 0, "reason": "TS: too few samples.",
+    }  # fmt: skip
+    assert list(result.to_frame()["reason"].notna()) == [True, False, False, False]
+    assert result.complete
+
+
+def test_a_target_without_the_features_of_the_fit_says_so():
+    val, test = (over_confident(200, 5, seed=seed) for seed in (1, 2))
+    group = np.array(["fog", "snow"] * 100)
+    data = sc.LogitSet(
+        "made",
+        sc.Part(val.logits, val.labels, val.features),
+        sc.Part(test.logits, test.labels, test.features, group=group),
+    )
+    result = sc.shift(data, "procal", 1, others={"bare": sc.Part(test.logits, test.labels)})
+    assert np.isfinite(result.mean()).tolist() == [[True, True, True], [True, True, False]]
+    assert "features" in result.reason(1, 2)
+
+
+def test_a_setting_that_is_not_allowed_is_said_before_any_work(data):
+    seen: list[object] = []
+    with pytest.raises(CalibrationError, match="sigma=-1"):
+        sc.sensitivity(data, [0.05, -1], [0.001], 1, on_cell=lambda *cell: seen.append(cell))
+    with pytest.raises(CalibrationError, match="objective='foo'"):
+        sc.ablation(data, 1, objectives=["nll", "foo"], on_cell=lambda *cell: seen.append(cell))
+    with pytest.raises(CalibrationError, match="no objective 'foo'"):
+        sc.traces(data, ["nll", "foo"])
+    assert seen == []

@@ -1,0 +1,115 @@
+"""Is an indicator a measure of hardness: its values against the distance to the decision boundary (C&W L2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from smart_core.correlation import Correlation, correlation
+from smart_core.equal_mass import equal_mass_groups
+from smart_core.errors import CalibrationError
+from smart_core.indicators import scalar_indicator
+
+if TYPE_CHECKING:
+    from smart_core.data.logitset import Part
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Hardness:
+    """The samples whose distance is known, and how many others there are."""
+
+    indicator: str
+    value: Array
+    """(A,) the indicator."""
+    distance: Array
+    """(A,) L2 norm of the smallest change found that changes the prediction."""
+    correct: NDArray[np.bool_]
+    """(A,) whether the prediction is right."""
+    index: NDArray[np.int64]
+    """(A,) their rows in the part."""
+    correlation: Correlation
+    failed: int | None
+    """Attacked, but no change was found; None where the part does not tell them from samples never attacked."""
+    unknown: int
+    """All samples without a distance."""
+
+    @property
+    def missing(self) -> str:
+        """What is not in the figures, in words; empty if nothing is missing."""
+        if self.failed is None:
+            return f"{self.unknown:,} without a distance" if self.unknown else ""
+        spared = self.unknown - self.failed
+        words = [f"{self.failed:,} attacks failed" if self.failed else "", f"{spared:,} not attacked" if spared else ""]
+        return ", ".join(word for word in words if word)
+
+
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """The distance in bins of equally many samples."""
+
+    value: Array
+    """(B,) median of the indicator."""
+    low: Array
+    """(B,) lower quartile of the distance."""
+    median: Array
+    high: Array
+    """(B,) upper quartile."""
+    count: NDArray[np.int64]
+
+
+def hardness(
+    part: Part,
+    indicator: str = "margin",
+    *,
+    attacked: ArrayLike | None = None,
+    seed: int = 0,
+    resamples: int = 2000,
+) -> Hardness:
+    """The indicator and the distance of every sample that has one, with their correlation.
+
+    `part.cw_l2` is NaN both for samples never attacked and for failed attacks; `attacked`, a mask of the samples
+    that were, tells them apart.
+    """
+    if part.cw_l2 is None:
+        raise CalibrationError("There are no C&W distances here; give a cw_l2 array, or make one with 'smart attack'.")
+    distance = np.asarray(part.cw_l2, dtype=np.float64)
+    known = np.isfinite(distance)
+    failed = None
+    if attacked is not None:
+        mask = np.asarray(attacked, dtype=np.bool_).reshape(-1)
+        if len(mask) != len(distance):
+            raise CalibrationError(f"'attacked' has {len(mask):,} entries for {len(distance):,} samples.")
+        failed = int((mask & ~known).sum())
+    if not known.any():
+        raise CalibrationError("No sample has a C&W distance: every entry of cw_l2 is missing.")
+    index = np.flatnonzero(known)
+    logits = part.logits[index]
+    value = scalar_indicator(indicator, logits)
+    return Hardness(
+        indicator,
+        value,
+        distance[index],
+        logits.argmax(axis=1) == part.labels[index],
+        index,
+        correlation(value, distance[index], seed, resamples),
+        failed,
+        int((~known).sum()),
+    )
+
+
+def trend(result: Hardness, bins: int = 10) -> Trend:
+    """Quartiles of the distance in at most `bins` bins of the indicator; samples of equal value share a bin."""
+    groups = equal_mass_groups(result.value, bins)
+    low, median, high = np.stack([np.quantile(result.distance[group], [0.25, 0.5, 0.75]) for group in groups], axis=1)
+    return Trend(
+        np.array([np.median(result.value[group]) for group in groups]),
+        low,
+        median,
+        high,
+        np.array([len(group) for group in groups]),
+    )

@@ -1,0 +1,314 @@
+"""Where on the margin axis the confidence is wrong: samples grouped by margin, and each group judged on its own.
+
+Groups are the intervals (l, u] between rising edges, the first one closed at both ends. The margin is that of the
+uncalibrated logits, so a sample stays in its group whatever the calibrator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from smart_core.errors import CalibrationError
+from smart_core.evaluation import Evaluation
+from smart_core.metrics.binned import ece
+from smart_core.metrics.binning import bin_edges, bin_index
+from smart_core.metrics.floor import noise_floor
+from smart_core.metrics.intervals import Interval, interval
+from smart_core.types import IntArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+GROUPS = 6
+"""Groups where nobody asks for another number."""
+
+
+def margin_edges(
+    margin: ArrayLike, groups: int | None = None, edges: Sequence[float] | None = None
+) -> NDArray[np.float64]:
+    """Rising edges of margin groups, from the smallest to the largest margin.
+
+    `groups` cuts at the margins' own quantiles; groups that equal margins would leave empty are merged, so that there
+    may be fewer than asked for. `edges` are one's own; margins beyond the outermost get a group of their own, so that
+    no sample is lost.
+    """
+    values = _margins(margin)
+    if edges is not None:
+        if groups is not None:
+            raise CalibrationError("Margin groups are given by a number of groups or by edges, not by both.")
+        return _own_edges(values, edges)
+    wanted = GROUPS if groups is None else groups
+    if not 1 <= wanted <= 1000:
+        raise CalibrationError(f"{wanted} margin groups are asked for; choose 1 to 1000.")
+    # quantiles that are samples themselves: every group then holds at least its own upper edge
+    cuts = np.unique(np.quantile(values, np.linspace(0, 1, wanted + 1), method="inverted_cdf"))
+    return cuts if cuts.size > 1 else np.repeat(cuts, 2)
+
+
+def _margins(margin: ArrayLike) -> Vector:
+    values = np.asarray(margin, dtype=np.float64).reshape(-1)
+    if values.size == 0:
+        raise CalibrationError("There are no samples to group by margin.")
+    if not np.isfinite(values).all():
+        raise CalibrationError(
+            f"{int((~np.isfinite(values)).sum())} of {values.size:,} margins are not finite; "
+            "leave those samples out before grouping."
+        )
+    return values
+
+
+def _own_edges(margin: Vector, edges: Sequence[float]) -> Vector:
+    own = np.asarray(edges, dtype=np.float64).reshape(-1)
+    if own.size < 2:
+        raise CalibrationError("Margin groups need at least two edges.")
+    if not np.isfinite(own).all():
+        raise CalibrationError("The edges of margin groups must be finite numbers.")
+    if not (np.diff(own) > 0).all():
+        raise CalibrationError(
+            f"The edges of margin groups must rise strictly; {_listed(own)} do not. Sort them and drop doubles."
+        )
+    return np.unique([min(own[0], margin.min()), *own, max(own[-1], margin.max())])
+
+
+def _listed(edges: Vector) -> str:
+    shown = ", ".join(f"{edge:g}" for edge in edges[:8])
+    return f"{shown}, …" if edges.size > 8 else shown
+
+
+def group_of(margin: ArrayLike, edges: ArrayLike) -> IntArray:
+    """Index g of the group with edges[g] < m <= edges[g + 1]; the first edge belongs to group 0.
+
+    Edges are compared in the precision of the margins, as the bins of the confidence are.
+    """
+    values = np.asarray(margin)
+    rounded = np.asarray(edges, dtype=np.float64)
+    if values.dtype.kind == "f":
+        rounded = rounded.astype(values.dtype)
+    return np.clip(np.searchsorted(rounded, values, side="left") - 1, 0, rounded.size - 2)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginGroup:
+    """The samples of one margin interval, judged on their own; the means of an empty group are NaN."""
+
+    low: float
+    high: float
+    rows: IntArray = field(repr=False)
+    """Which samples, as indices into the evaluation."""
+    accuracy: float
+    confidence: float
+    """Mean confidence."""
+    ece: float
+    floor_q95: float
+    """ECE below which 95 % of perfectly calibrated sets with these confidences would lie."""
+    interval: Interval | None = None
+    """95 % interval of the group's population ECE, once `with_intervals` has been asked for it."""
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.rows.size
+
+    @property
+    def gap(self) -> float:
+        """Mean confidence minus accuracy: positive where the group is too confident."""
+        return self.confidence - self.accuracy
+
+    @property
+    def excess(self) -> float:
+        """ECE beyond what noise explains."""
+        return self.ece - self.floor_q95
+
+    @property
+    def sentence(self) -> str:
+        """What the group claims and how often it is right, like "margins 1.78 to 2.90: claims 71 %, right 55 %"."""
+        span = f"margins {margin_text(self.low, self.high, ' to ', 2)}"
+        if self.n == 0:
+            return f"{span}: no samples"
+        places = 0 if abs(self.gap) >= 0.02 else 1 if abs(self.gap) >= 0.002 else 2
+        return f"{span}: claims {self.confidence:.{places}%}, right {self.accuracy:.{places}%}".replace("%", " %")
+
+
+def margin_text(low: float, high: float, between: str = "–", digits: int = 1) -> str:
+    """An interval of margins with at least `digits` decimals, and as many more as tell its ends apart."""
+    return between.join(_margin_numbers([low, high], digits))
+
+
+def margin_labels(edges: ArrayLike) -> list[str]:
+    """The groups between the edges as `1.8–2.9`, all with the same number of decimals."""
+    numbers = _margin_numbers(_checked(edges).tolist(), 1)
+    return [f"{low}–{high}" for low, high in pairwise(numbers)]
+
+
+def _margin_numbers(values: Sequence[float], digits: int) -> list[str]:
+    widths = [width for width in np.diff(values) if width > 0]
+    if max(np.abs(values)) >= 1e5 or min(widths, default=1.0) < 1e-4:
+        return [f"{value:.4g}" for value in values]
+    places = max(digits, -int(np.floor(np.log10(min(widths, default=1.0)))))
+    return [f"{value:.{places}f}" for value in values]
+
+
+def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> list[MarginGroup]:
+    """Every group between the edges, empty ones too, without the slower intervals."""
+    bounds = _checked(edges)
+    index = group_of(evaluation.margin, bounds)
+    order = np.argsort(index, kind="stable")
+    parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
+    return [
+        _judged(evaluation, rows, low, high, bins)
+        for rows, low, high in zip(parts, bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def _judged(evaluation: Evaluation, rows: IntArray, low: float, high: float, bins: int) -> MarginGroup:
+    if rows.size == 0:
+        nothing = float("nan")
+        return MarginGroup(float(low), float(high), rows, nothing, nothing, nothing, nothing)
+    p, a = evaluation.confidence[rows], evaluation.correct[rows]
+    return MarginGroup(
+        low=float(low),
+        high=float(high),
+        rows=rows,
+        accuracy=float(np.mean(a)),
+        confidence=float(np.mean(p, dtype=np.float64)),
+        ece=ece(p, a, bins),
+        floor_q95=noise_floor("ece", p, bins=bins).q95,
+    )
+
+
+def with_intervals(
+    evaluation: Evaluation, groups: Sequence[MarginGroup], bins: int = 15, level: float = 0.95
+) -> list[MarginGroup]:
+    """The same groups, each with the interval of its population ECE."""
+    return [
+        replace(group, interval=_interval(evaluation, group.rows, bins, level)) if group.n else group
+        for group in groups
+    ]
+
+
+def _interval(evaluation: Evaluation, rows: IntArray, bins: int, level: float) -> Interval:
+    return interval("ece", evaluation.confidence[rows], evaluation.correct[rows], bins=bins, level=level)
+
+
+def worst_group(groups: Sequence[MarginGroup]) -> MarginGroup | None:
+    """The group whose ECE lies farthest above its noise floor; None where no group's does."""
+    beyond = [group for group in groups if group.excess > 0]
+    return max(beyond, key=lambda group: group.excess, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class GapCells:
+    """Margin groups by confidence bins; arrays are (groups, bins), means of an empty cell NaN."""
+
+    edges: Vector
+    """(groups + 1,) margins."""
+    bin_edges: Vector
+    """(bins + 1,) confidences."""
+    count: NDArray[np.int64]
+    confidence: Matrix
+    accuracy: Matrix
+
+    @property
+    def gap(self) -> Matrix:
+        """Mean confidence minus accuracy of each cell."""
+        return self.confidence - self.accuracy
+
+
+def gap_cells(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> GapCells:
+    """Count, mean confidence and accuracy of the samples in each margin group and equal-width confidence bin."""
+    bounds = _checked(edges)
+    shape = (bounds.size - 1, bins)
+    cell = group_of(evaluation.margin, bounds) * bins + bin_index(evaluation.confidence, bins)
+
+    def total(weights: NDArray[np.generic]) -> Matrix:
+        return np.asarray(np.bincount(cell, weights, minlength=shape[0] * bins).reshape(shape), dtype=np.float64)
+
+    count = np.bincount(cell, minlength=shape[0] * bins).reshape(shape)
+    with np.errstate(invalid="ignore"):
+        confidence, accuracy = total(evaluation.confidence) / count, total(evaluation.correct) / count
+    return GapCells(bounds, bin_edges(bins).astype(np.float64), count, confidence, accuracy)
+
+
+def samples_in(
+    evaluation: Evaluation,
+    edges: ArrayLike,
+    bins: int = 15,
+    *,
+    group: int | None = None,
+    confidence_bin: int | None = None,
+) -> IntArray:
+    """Rising indices of the samples in one margin group, one confidence bin, or both; None takes all."""
+    bounds = _checked(edges)
+    kept = np.ones(len(evaluation), dtype=bool)
+    if group is not None:
+        _within(group, bounds.size - 1, "margin group")
+        kept &= group_of(evaluation.margin, bounds) == group
+    if confidence_bin is not None:
+        _within(confidence_bin, bins, "confidence bin")
+        kept &= bin_index(evaluation.confidence, bins) == confidence_bin
+    return np.flatnonzero(kept)
+
+
+def _within(index: int, size: int, what: str) -> None:
+    if not 0 <= index < size:
+        raise CalibrationError(f"There is no {what} {index}; they are numbered 0 to {size - 1}.")
+
+
+def _checked(edges: ArrayLike) -> Vector:
+    bounds = np.asarray(edges, dtype=np.float64).reshape(-1)
+    if bounds.size < 2 or not (np.diff(bounds) >= 0).all():  # written so that NaN fails it
+        raise CalibrationError("Margin groups need at least two rising edges; `margin_edges` gives them.")
+    return bounds
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceChange:
+    """What a calibrator does to the confidence along the margin; each array has one entry a quantile group."""
+
+    margin: Vector
+    """Mean margin of the group."""
+    low: Vector
+    high: Vector
+    """Its smallest and largest margin."""
+    count: NDArray[np.int64]
+    before: Vector
+    """Mean confidence before."""
+    after: Vector
+    """Mean confidence after."""
+    needed: Vector
+    """Accuracy before minus mean confidence before: the mean change that would close the group's gap."""
+
+    @property
+    def change(self) -> Vector:
+        """Mean change of the confidence."""
+        return self.after - self.before
+
+
+def confidence_change(before: Evaluation, after: Evaluation, points: int = 20) -> ConfidenceChange:
+    """Mean change of the confidence in groups of equally many samples, by rising margin."""
+    if len(before) != len(after) or not np.array_equal(before.margin, after.margin):
+        raise CalibrationError("The change of confidence needs two evaluations of the same samples in the same order.")
+    margin = before.margin
+    index = group_of(margin, margin_edges(margin, points))
+    count = np.bincount(index)
+
+    def mean(values: NDArray[np.generic]) -> Vector:
+        return np.asarray(np.bincount(index, values) / count)
+
+    starts = np.cumsum(count) - count
+    ordered = np.sort(margin).astype(np.float64)
+    confidence = mean(before.confidence)
+    return ConfidenceChange(
+        margin=mean(margin),
+        low=ordered[starts],
+        high=ordered[starts + count - 1],
+        count=count,
+        before=confidence,
+        after=mean(after.confidence),
+        needed=mean(before.correct) - confidence,
+    )

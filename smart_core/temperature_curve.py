@@ -1,0 +1,196 @@
+"""The temperature a method has learned, as a function of an indicator of hardness: the paper's margin-temperature
+figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from smart_core.calibrators import mlp
+from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.calibrators.smart import SMART, temperature_map
+from smart_core.equal_mass import equal_mass_groups
+from smart_core.errors import CalibrationError
+from smart_core.indicators import scalar_indicator
+
+if TYPE_CHECKING:
+    from smart_core.data.logitset import Part
+
+Array = NDArray[np.float64]
+
+SAMPLES_A_BIN = 100
+"""Samples that a mean temperature is taken over, at least, where T is not a function of the indicator alone."""
+
+MOST_BINS = 40
+"""More of them would draw the noise of the samples."""
+
+QUANTILES = (0.1, 0.9)
+"""Of the temperatures within a bin."""
+
+DENSITY_BINS = 60
+
+
+@dataclass(frozen=True)
+class Support:
+    """Where the validation set, on which T was learned, has samples."""
+
+    low: float
+    q01: float
+    q99: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Array) -> Support:
+        """Ends, and the 1 % and 99 % quantiles."""
+        q01, q99 = np.quantile(values, [0.01, 0.99])
+        return cls(float(values.min()), float(q01), float(q99), float(values.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class TemperatureCurve:
+    """T against an indicator for several seeds of one method, and where the samples lie."""
+
+    method: str
+    indicator: str
+    x: Array
+    """(P,) rising values of the indicator."""
+    temperature: Array
+    """(seeds, P): T at x if `exact`, else the mean T of the test samples in the bin around x."""
+    exact: bool
+    """Whether T is a function of the indicator alone."""
+    low: Array | None
+    """(P,) 10 % quantile of T within the bin, samples of all seeds together; None if `exact`."""
+    high: Array | None
+    """(P,) the 90 % quantile."""
+    edges: Array
+    """(B + 1,) bins of the density."""
+    count: NDArray[np.int64]
+    """(B,) test samples in each."""
+    support: Support | None
+    """None where no validation set was given."""
+    outside: int
+    """Test samples outside the validation set's range; 0 where that is not known."""
+    pearson: Array
+    """(seeds,) correlation of indicator and T over test samples; NaN where T is the same for all."""
+
+    @property
+    def mean(self) -> Array:
+        """(P,) over seeds."""
+        return np.asarray(self.temperature.mean(axis=0))
+
+    @property
+    def std(self) -> Array:
+        """(P,) sample standard deviation over seeds; 0 for a single one."""
+        seeds = len(self.temperature)
+        return np.asarray(self.temperature.std(axis=0, ddof=1)) if seeds > 1 else np.zeros_like(self.x)
+
+    @property
+    def r(self) -> float:
+        """Pearson's r, the mean over the seeds that have one; NaN if none has."""
+        known = self.pearson[np.isfinite(self.pearson)]
+        return float(known.mean()) if known.size else float("nan")
+
+    @property
+    def supported(self) -> NDArray[np.bool_]:
+        """(P,) whether x lies within the validation set's range; everywhere if that is not known."""
+        if self.support is None:
+            return np.ones(len(self.x), dtype=np.bool_)
+        return (self.x >= self.support.low) & (self.x <= self.support.high)
+
+
+def temperature_curve(
+    calibrators: Sequence[Calibrator],
+    part: Part,
+    indicator: str = "margin",
+    points: int = 200,
+    *,
+    validation: Part | None = None,
+) -> TemperatureCurve:
+    """The learned T of one method's fitted calibrators, one a seed, against an indicator.
+
+    SMART's T is a function of its own indicator: it is evaluated on `points` even steps over the range of `part` (the
+    test samples) and `validation`. For other methods, and for SMART against another indicator, T is averaged in at
+    most 40 bins of equally many test samples.
+    """
+    methods = _one_method(calibrators, part.logits)
+    values = scalar_indicator(indicator, part.logits)
+    known = None if validation is None else scalar_indicator(indicator, validation.logits)
+    low, high = _range(values if known is None else np.concatenate([values, known]))
+    exact = all(isinstance(each, SMART) and each.indicator == indicator for each in methods)
+    bin_low = bin_high = None
+    if exact:
+        maps = [each for each in methods if isinstance(each, SMART)]
+        x = np.linspace(low, high, points)
+        temperature = np.stack([map_at(each, x) for each in maps])
+        samples = np.stack([map_at(each, values) for each in maps])
+    else:
+        samples = np.stack([np.asarray(each.temperatures(part.logits), dtype=np.float64) for each in methods])
+        x, temperature, bin_low, bin_high = _binned(values, samples, points)
+    count, edges = np.histogram(values, bins=DENSITY_BINS, range=(low, high))
+    return TemperatureCurve(
+        methods[0].id,
+        indicator,
+        x,
+        temperature,
+        exact,
+        bin_low,
+        bin_high,
+        edges,
+        count,
+        None if known is None else Support.of(known),
+        0 if known is None else int(((values < known.min()) | (values > known.max())).sum()),
+        np.array([pearson(values, each) for each in samples]),
+    )
+
+
+def map_at(calibrator: SMART, values: Array) -> Array:
+    """T of a fitted SMART at given values of its (scalar) indicator."""
+    mean, std = calibrator.mean_.cpu(), calibrator.std_.cpu()
+    x = (torch.as_tensor(values, dtype=mean.dtype).unsqueeze(1) - mean) / std
+    with torch.no_grad():
+        found = temperature_map(calibrator.theta_.cpu(), mlp.layer_sizes(1, calibrator.hidden, calibrator.layers), x)
+    return np.asarray(found.double().numpy())
+
+
+def pearson(x: Array, y: Array) -> float:
+    """Pearson's r; NaN where one of the two is constant."""
+    if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
+        return float("nan")
+    a, b = ((values - values.mean()) / np.ptp(values) for values in (x, y))
+    return float(np.clip((a @ b) / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+
+
+def _one_method(calibrators: Sequence[Calibrator], logits: NDArray[np.float32]) -> list[TemperatureCalibrator]:
+    """The calibrators, all fitted to such logits, all of one method, which has a temperature."""
+    found = []
+    for each in calibrators:
+        if not isinstance(each, TemperatureCalibrator):
+            raise CalibrationError(f"{each.label} does not divide by a temperature; there is no T to draw.")
+        each.temperatures(logits[:1])  # says what is wrong if it is not fitted, or to other classes
+        found.append(each)
+    if not found:
+        raise CalibrationError("No calibrator was given; fit one, and give it here.")
+    labels = sorted({each.label for each in found})
+    if len(labels) > 1:
+        raise CalibrationError(f"A curve is of one method; {' and '.join(labels)} were given. Make a curve of each.")
+    return found
+
+
+def _range(values: Array) -> tuple[float, float]:
+    """The ends of the values, apart even where all are equal."""
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _binned(values: Array, samples: Array, points: int) -> tuple[Array, Array, Array, Array]:
+    """Mean indicator, mean T of each seed, and quantiles of T, in bins of about equally many samples."""
+    groups = equal_mass_groups(values, min(points, MOST_BINS, max(1, len(values) // SAMPLES_A_BIN)))
+    x = np.array([values[group].mean() for group in groups])
+    temperature = np.stack([samples[:, group].mean(axis=1) for group in groups], axis=1)
+    low, high = np.stack([np.quantile(samples[:, group], QUANTILES) for group in groups], axis=1)
+    return x, temperature, low, high

@@ -1,0 +1,158 @@
+"""Fits that are remembered: what names them, what is spared, and what is never mixed up."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import smart_core as sc
+from smart_core.calibrators.base import Calibrator
+from smart_core.experiments import fitting
+from smart_core.experiments.compare import MethodResult, compare, judge_method
+from smart_core.experiments.fitting import fit_key
+from tests.calibrators.problems import over_confident
+
+SETTINGS = {"smart": {"epochs": 8}}
+
+
+def made(seed: int) -> sc.LogitSet:
+    problem = over_confident(500, 4, seed=seed)
+    half = slice(0, 250), slice(250, None)
+    return sc.LogitSet("made", *(sc.Part(problem.logits[rows], problem.labels[rows]) for rows in half))
+
+
+@pytest.fixture(scope="module")
+def data() -> sc.LogitSet:
+    return made(1)
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """(method, seed) of every fit that is made."""
+    made_so_far: list[tuple[str, int]] = []
+    original = Calibrator.fit
+
+    def counted(self: Calibrator, *arguments: object, **options: object) -> Calibrator:
+        made_so_far.append((self.id, self.seed))
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(Calibrator, "fit", counted)
+    return made_so_far
+
+
+def test_a_key_tells_apart_all_that_matters_and_nothing_else(data, monkeypatch: pytest.MonkeyPatch):
+    key = fit_key(data, "smart", {"sigma": 0.05}, 0)
+    same = [
+        fit_key(data, "smart", None, 0),  # 0.05 is the default
+        fit_key(data, "smart", {"epochs": 2000, "sigma": np.float64(0.05)}, np.int64(0)),
+        fit_key(made(1), "smart", {}, 0),
+        fit_key(sc.LogitSet("another name", data.validation, data.test), "smart", {}, 0),
+    ]
+    assert set(same) == {key}
+    others = [
+        fit_key(made(2), "smart", None, 0),
+        fit_key(data.with_parts(test=data.validation), "smart", None, 0),
+        fit_key(data, "pts", None, 0),
+        fit_key(data, "smart", {"sigma": 0.06}, 0),
+        fit_key(data, "smart", {"device": "cpu"}, 0),
+        fit_key(data, "smart", None, 1),
+    ]
+    assert len({key, *others}) == 7
+    monkeypatch.setattr(fitting, "__version__", "999")
+    assert fit_key(data, "smart", None, 0) != key
+    assert len(key) == 64
+    int(key, 16)
+
+
+def test_one_more_method_fits_only_that_one(data, fits):
+    cache: dict = {}
+    first = compare(data, "vanilla,smart", 2, settings=SETTINGS, cache=cache)
+    assert fits == [("vanilla", 0), ("smart", 0), ("smart", 1)]
+    assert len(cache) == 3
+    fits.clear()
+    second = compare(data, "vanilla,ts,smart", 2, settings=SETTINGS, cache=cache)
+    assert fits == [("ts", 0)]
+    fresh = compare(data, "vanilla,ts,smart", 2, settings=SETTINGS)
+    for id in ("vanilla", "smart"):
+        assert second.results[id].values == first.results[id].values == fresh.results[id].values
+        assert second.results[id].intervals == fresh.results[id].intervals
+        assert second.results[id].floor == fresh.results[id].floor
+        assert second.results[id].fit_seconds == first.results[id].fit_seconds
+    assert second.tied == fresh.tied
+    fits.clear()
+    compare(data, "smart", 3, settings=SETTINGS, cache=cache)
+    assert fits == [("smart", 2), ("vanilla", 0)]  # vanilla for the floor of the model itself
+
+
+def test_other_settings_and_other_data_are_not_mixed_up(data, fits):
+    cache: dict = {}
+    judge_method("smart", data, 1, settings={"epochs": 8}, cache=cache)
+    judge_method("smart", data, 1, settings={"epochs": 9}, cache=cache)
+    judge_method("smart", made(2), 1, settings={"epochs": 8}, cache=cache)
+    assert len(fits) == len(cache) == 3
+
+
+def test_other_bins_are_judged_anew_without_a_fit(data, fits):
+    cache: dict = {}
+    judge_method("smart", data, 2, settings={"epochs": 8}, cache=cache)
+    fits.clear()
+    for bins in (10, 15):
+        again = judge_method("smart", data, 2, settings={"epochs": 8}, bins=bins, cache=cache)
+        assert fits == []
+        alone = judge_method("smart", data, 2, settings={"epochs": 8}, bins=bins)
+        fits.clear()
+        assert (again.values, again.intervals, again.floor) == (alone.values, alone.intervals, alone.floor)
+        assert again.evaluations[0].cells.bins == bins
+
+
+def test_a_cancelled_row_keeps_the_seeds_it_had(data, fits):
+    token = threading.Event()
+
+    class Stopping(dict):
+        def __setitem__(self, key: str, value: object) -> None:
+            super().__setitem__(key, value)
+            if len(self) == 2:
+                token.set()
+
+    cache = Stopping()
+    result = compare(data, "smart", 4, settings=SETTINGS, cancel=token, cache=cache)
+    assert result.results == {}
+    assert not result.complete
+    assert fits == [("smart", 0), ("smart", 1)]
+    fits.clear()
+    row = compare(data, "smart", 4, settings=SETTINGS, cache=cache).results["smart"]
+    assert [fit for fit in fits if fit[0] == "smart"] == [("smart", 2), ("smart", 3)]
+    assert len(row.values["ece"]) == 4
+
+
+def test_only_the_first_seed_keeps_its_classwise_sums(data, monkeypatch: pytest.MonkeyPatch):
+    cache: dict = {}
+    row = judge_method("smart", data, 3, settings={"epochs": 3}, cache=cache)
+    kept = [evaluation.cells is not None for _, _, evaluation in cache.values()]
+    assert kept == [evaluation.cells is not None for evaluation in row.evaluations] == [True, False, False]
+    again = judge_method("smart", data, 3, settings={"epochs": 3}, cache=cache)
+    assert again.values["cece"] == row.values["cece"]
+    monkeypatch.setattr("smart_core.experiments.method_result.CELLS_KEPT_UP_TO", data.classes - 1)
+    assert judge_method("ts", data, 1, cache=cache).evaluations[0].cells is None
+    assert judge_method("ts", data, 1, cache=cache).evaluations[0].cells is None
+
+
+def test_rows_seen_from_a_worker_thread_are_complete(data):
+    seen: list[tuple[str, set[str], set[str], threading.Thread]] = []
+
+    def look(row: MethodResult) -> None:
+        seen.append((row.id, set(row.values), set(row.intervals), threading.current_thread()))
+
+    results = []
+    worker = threading.Thread(
+        target=lambda: results.append(compare(data, "vanilla,ts,smart", 2, settings=SETTINGS, on_result=look))
+    )
+    worker.start()
+    worker.join(120)
+    assert [id for id, *_ in seen] == ["vanilla", "ts", "smart"]
+    for id, values, intervals, thread in seen:
+        assert thread is worker
+        assert values == set(results[0].results[id].values)
+        assert intervals == set(results[0].results[id].intervals)
