@@ -11,6 +11,7 @@ import pytest
 import smart_core as sc
 from smart_core import metrics
 from smart_core.data.logitset import Part
+from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS, evaluate
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT, real_data
@@ -34,6 +35,9 @@ def test_an_evaluation_is_what_the_matrix_gives(id: str):
     half = judged.subset(np.arange(len(part)) % 2 == 0)
     assert half.metric("ece") == pytest.approx(metrics.ece(confidence[::2], correct[::2]), abs=1e-12)
     assert np.isnan(half.metric("cece"))
+    assert judged.metric("ece", bins=20) == pytest.approx(metrics.ece(confidence, correct, 20), abs=1e-12)
+    with pytest.raises(CalibrationError, match="have 15 bins, not 20"):
+        judged.metric("cece", bins=20)
 
 
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch):

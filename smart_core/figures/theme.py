@@ -1,4 +1,5 @@
-"""One look for every figure: a light and a dark template, and one fixed colour, dash and marker a method.
+"""One look for every figure: a light and a dark template, one fixed colour, dash and marker a method, two colour
+scales, and how foreign text is written.
 
 Colours stand out at 3:1 or more on both backgrounds. A family of methods shares a hue; methods that share a
 dash have colours that stay apart for colour-blind eyes too. SMART alone is vermilion, thick and unbroken.
@@ -6,6 +7,7 @@ dash have colours that stay apart for colour-blind eyes too. SMART alone is verm
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -49,6 +51,18 @@ PALETTE: dict[str, Style] = {
 }
 """Method id -> style, in the order of tables."""
 
+RIGHT = Style("right", "#2A80B5", "solid", "circle")
+WRONG = Style("wrong", "#C4501B", "solid", "x")
+"""How samples whose top label is, and is not, the true one are drawn."""
+
+SERIES = (
+    Style("", "#D9480F", "solid", "diamond", 2.5),
+    Style("", "#0B72C4", "7px,3px", "square", 2.5),
+    Style("", "#00875A", "8px,3px,2px,3px", "triangle-up", 2.5),
+    Style("", "#7C5CD6", "2px,3px", "hexagon", 2.5),
+)
+"""How things that are not methods (data sets, objectives) are drawn side by side, in this order."""
+
 
 @dataclass(frozen=True)
 class Ink:
@@ -74,6 +88,43 @@ def style(method: str) -> Style:
     """The style of a method id; an id that is not in `PALETTE` is drawn like vanilla under its own name."""
     known = PALETTE.get(method)
     return known or Style(method, PALETTE["vanilla"].color, "solid", "circle")
+
+
+Scale = tuple[tuple[float, str], ...]
+"""A plotly colour scale: places from 0 to 1, each with its colour."""
+
+
+def sequential(dark: bool = False) -> Scale:
+    """From nothing (nearly the background) to much: lightness alone orders it, so that every eye reads it."""
+    if dark:
+        return _even("#171D27", "#1B3A5C", "#23598C", "#3F86C2", "#82B7E6", "#D3E9FF")
+    return _even("#F3F6FA", "#CFDDF0", "#94BBE0", "#4F90C9", "#1F66A8", "#0B3D73")
+
+
+def diverging(dark: bool = False) -> Scale:
+    """From below (blue) over nothing (nearly the background) to above (orange-red)."""
+    if dark:
+        return _even("#8CC4F2", "#3F86C2", "#234B70", "#232A35", "#6B3A1E", "#C2662B", "#FFB07A")
+    return _even("#0B4F8A", "#4F8FC4", "#A9CBE4", "#ECEEF1", "#F3BE9B", "#DB7A3F", "#9C3A06")
+
+
+def _even(*colors: str) -> Scale:
+    return tuple((place / (len(colors) - 1), color) for place, color in enumerate(colors))
+
+
+LONGEST_TEXT = 40
+
+
+def plain(text: object, longest: int = LONGEST_TEXT) -> str:
+    """Foreign text (class, group and file names) as plotly shows it letter by letter, cut to `longest`.
+
+    Plotly reads tags and entities in any text, `%{...}` in hover templates and `$...$` as a formula; each of
+    these is written so that it only looks the same.
+    """
+    words = " ".join(str(text).split())
+    if len(words) > longest:
+        words = words[: longest - 1].rstrip() + "…"
+    return html.escape(words, quote=False).replace("%{", "&#37;{").replace("$", "&#36;")
 
 
 def translucent(color: str, opacity: float) -> str:

@@ -9,7 +9,8 @@ from sklearn.calibration import calibration_curve
 
 from smart_core.figures.reliability import Curve, reliability_diagram
 from smart_core.figures.theme import PALETTE
-from smart_core.metrics import reliability
+from smart_core.metrics import ece, reliability
+from tests.figures.samples import NASTY, texts
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def bars_of(figure: go.Figure) -> go.Bar:
 
 def test_points_are_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     confidence, correct = drawn
-    figure = reliability_diagram([Curve(reliability(confidence, correct, 10), "ts")])
+    figure = reliability_diagram([Curve(reliability(confidence, correct, 10), "ts")]).figure
     accuracy, mean = calibration_curve(correct, confidence, n_bins=10)
     line = line_of(figure, "TS")
     np.testing.assert_allclose(line.x, mean)
@@ -47,7 +48,7 @@ def test_points_are_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_empty_bins_are_left_out_of_the_line_and_kept_in_the_counts() -> None:
     table = reliability([0.95, 0.97, 0.55], [1, 0, 1], 10)
-    figure = reliability_diagram([Curve(table, "smart", "mine")])
+    figure = reliability_diagram([Curve(table, "smart", "mine")]).figure
     line = line_of(figure, "mine")
     assert list(line.x) == [pytest.approx(0.55), pytest.approx(0.96)]
     assert list(line.y) == [1.0, 0.5]
@@ -57,7 +58,7 @@ def test_empty_bins_are_left_out_of_the_line_and_kept_in_the_counts() -> None:
 def test_band_goes_there_and_back(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     table = reliability(*drawn, 5)
     low, high = table.accuracy - 0.1, table.accuracy + 0.2
-    figure = reliability_diagram([Curve(table, "vanilla", None, low, high)])
+    figure = reliability_diagram([Curve(table, "vanilla", None, low, high)]).figure
     (band,) = bands(figure)
     held = table.count > 0
     np.testing.assert_allclose(band.y, [*low[held], *high[held][::-1]])
@@ -66,14 +67,14 @@ def test_band_goes_there_and_back(drawn: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 def test_no_band_where_none_is_given(drawn: tuple[np.ndarray, np.ndarray]) -> None:
-    figure = reliability_diagram([Curve(reliability(*drawn), "vanilla")])
+    figure = reliability_diagram([Curve(reliability(*drawn), "vanilla")]).figure
     assert not bands(figure)
 
 
 def test_several_curves_share_the_count_panel(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     confidence, correct = drawn
     curves = [Curve(reliability(confidence**power, correct), id) for power, id in ((1, "vanilla"), (1.5, "smart"))]
-    figure = reliability_diagram(curves)
+    figure = reliability_diagram(curves).figure
     outlines = [t for t in figure.data if t.yaxis == "y2"]
     assert [t.name for t in outlines] == ["Vanilla", "SMART"]
     assert all(t.type == "scatter" for t in outlines)
@@ -83,7 +84,7 @@ def test_several_curves_share_the_count_panel(drawn: tuple[np.ndarray, np.ndarra
 
 def test_adaptive_bins_are_drawn_with_their_own_widths(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     confidence, correct = drawn
-    figure = reliability_diagram([Curve(reliability(confidence, correct, 6, adaptive=True), "vanilla")])
+    figure = reliability_diagram([Curve(reliability(confidence, correct, 6, adaptive=True), "vanilla")]).figure
     bars = bars_of(figure)
     assert set(bars.y) == {500}
     left, right = bars.x - bars.width / 2, bars.x + bars.width / 2
@@ -96,11 +97,61 @@ def test_adaptive_bins_are_drawn_with_their_own_widths(drawn: tuple[np.ndarray, 
 def test_figure_is_complete_json_without_anything_from_outside(
     drawn: tuple[np.ndarray, np.ndarray], dark: bool
 ) -> None:
-    text = reliability_diagram([Curve(reliability(*drawn))], dark=dark).to_json()
+    text = reliability_diagram([Curve(reliability(*drawn))], dark=dark).figure.to_json()
     assert "http" not in text
     assert "NaN" not in text
 
 
 def test_no_curves_leave_the_diagonal() -> None:
-    figure = reliability_diagram([])
+    figure = reliability_diagram([]).figure
     assert [t.name for t in figure.data] == ["perfectly calibrated"]
+
+
+def test_table_holds_every_bin_of_every_curve(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+    confidence, correct = drawn
+    chart = reliability_diagram([Curve(reliability(confidence, correct, 10), "ts"), Curve(reliability([1.0], [1], 4))])
+    assert len(chart.table) == 14
+    accuracy, mean = calibration_curve(correct, confidence, n_bins=10)
+    rows = chart.table[(chart.table["method"] == "TS") & (chart.table["samples"] > 0)]
+    np.testing.assert_allclose(rows["accuracy"], accuracy)
+    np.testing.assert_allclose(rows["mean confidence"], mean)
+    assert "accuracy low" not in chart.table
+
+
+def test_words_of_one_curve_name_the_bin_that_weighs_most() -> None:
+    confidence = [0.95] * 80 + [0.35] * 20
+    chart = reliability_diagram([Curve(reliability(confidence, [1] * 60 + [0] * 40, 10), "vanilla", "the model")])
+    assert "Reliability diagram of the model" in chart.alt
+    # 0.8 * |0.95 - 0.75| + 0.2 * |0.35 - 0|
+    assert "ECE 23.0\u00a0%" in chart.alt
+    assert (
+        "the 80 samples at confidence 90.0\u00a0% to 100.0\u00a0%, which claim 95.0\u00a0% and are right 75.0"
+        in chart.alt
+    )
+
+
+def test_words_of_several_curves_name_best_and_worst(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+    confidence, correct = drawn
+    curves = [Curve(reliability(confidence**power, correct), id) for power, id in ((1, "ts"), (1.5, "smart"))]
+    chart = reliability_diagram(curves)
+    assert "smallest for SMART" in chart.alt
+    assert "largest for TS" in chart.alt
+    assert f"({100 * ece(confidence, correct):.1f}" in chart.alt
+
+
+def test_a_crowd_has_no_lines_through_bins_of_few_samples() -> None:
+    table = reliability([0.15] * 3 + [0.55] * 10 + [0.95] * 50, [1] * 63, 10)
+    chart = reliability_diagram([Curve(table, id) for id in [*PALETTE, "mine", "yours", NASTY]])
+    upper = [t for t in chart.figure.data if t.yaxis == "y" and t.name == "SMART"]
+    line, thin = sorted(upper, key=lambda t: t.mode)
+    assert (line.mode, thin.mode) == ("lines+markers", "markers")
+    assert list(line.x) == [pytest.approx(0.55), pytest.approx(0.95)]
+    assert list(thin.x) == [pytest.approx(0.15)]
+    assert thin.showlegend is False
+    assert sum(t.showlegend is not False for t in chart.figure.data) == 21
+    assert "<b>" not in texts(chart.figure)
+
+
+def test_one_sample() -> None:
+    chart = reliability_diagram([Curve(reliability([1.0], [1], 15))])
+    assert "the 1 sample at confidence 93.3" in chart.alt

@@ -8,7 +8,21 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from smart_core.figures.theme import DARK, LIGHT, PALETTE, Ink, ink, style, template, translucent
+from smart_core.figures.theme import (
+    DARK,
+    LIGHT,
+    PALETTE,
+    RIGHT,
+    WRONG,
+    Ink,
+    diverging,
+    ink,
+    plain,
+    sequential,
+    style,
+    template,
+    translucent,
+)
 
 IDS = [
     *("vanilla", "ts", "ets", "vector", "matrix", "dirichlet", "pts", "cts", "spline", "gc", "procal", "fc"),
@@ -123,3 +137,59 @@ def test_templates_match_the_dashboard(dark: bool) -> None:
     page = config["theme"]["dark" if dark else "light"]
     assert template(dark).layout.paper_bgcolor == page["backgroundColor"] == ink(dark).background
     assert template(dark).layout.font.color == page["textColor"]
+
+
+def lightness(color: str) -> float:
+    return float(lab(linear_rgb(color))[0])
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_sequential_scale_is_ordered_by_lightness_away_from_the_background(dark: bool) -> None:
+    steps = np.diff([lightness(color) for _, color in sequential(dark)])
+    assert (steps > 5).all() if dark else (steps < -5).all()
+    assert contrast(sequential(dark)[-1][1], ink(dark).background) > 7
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("eye", EYES)
+def test_both_sides_of_the_diverging_scale_are_told_apart_by_any_eye(dark: bool, eye: str) -> None:
+    colors = [color for _, color in diverging(dark)]
+    middle = len(colors) // 2
+    for below, above in zip(colors[:middle], colors[::-1], strict=False):
+        assert difference(below, above, eye) > 15
+    for side in (colors[: middle + 1], colors[middle:][::-1]):
+        from_middle = [difference(color, side[-1], eye) for color in side]
+        assert from_middle == sorted(from_middle, reverse=True)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_gap_of_nothing_is_nearly_the_background_and_still_a_cell(dark: bool) -> None:
+    scale = diverging(dark)
+    assert scale[3][0] == 0.5
+    assert 1.05 < contrast(scale[3][1], ink(dark).background) < 1.5
+
+
+@pytest.mark.parametrize("background", [LIGHT.background, DARK.background])
+def test_right_and_wrong_are_told_apart(background: str) -> None:
+    assert all(contrast(entry.color, background) >= 3 for entry in (RIGHT, WRONG))
+    assert all(difference(RIGHT.color, WRONG.color, eye) > 30 for eye in EYES)
+    assert RIGHT.symbol != WRONG.symbol
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("cat", "cat"),
+        ("<b>cat</b>", "&lt;b&gt;cat&lt;/b&gt;"),
+        ("salt & pepper", "salt &amp; pepper"),
+        ('the "cat"', 'the "cat"'),
+        ("%{x}", "&#37;{x}"),
+        ("$a$", "&#36;a&#36;"),
+        ("two\n lines", "two lines"),
+        (7, "7"),
+        ("x" * 50, "x" * 39 + "…"),
+        ("<" * 50, "&lt;" * 39 + "…"),
+    ],
+)
+def test_foreign_text_is_only_text(text: object, written: str) -> None:
+    assert plain(text) == written

@@ -1,0 +1,126 @@
+"""Calibrated probabilities to a file, chunk by chunk: no more than one chunk of rows is in memory at a time."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from smart_core.calibrators.base import Calibrator
+from smart_core.data.logitset import Part
+from smart_core.errors import ExportError
+from smart_core.export.atomic import Target, opened
+from smart_core.run import Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Format = Literal["npz", "csv", "parquet"]
+FORMATS: tuple[Format, ...] = ("npz", "csv", "parquet")
+
+Columns = dict[str, NDArray[Any]]
+"""What is told of a chunk of samples: `confidence`, `prediction`, `label` and `correct`, each (n,)."""
+
+
+def save_probabilities(
+    calibrator: Calibrator,
+    part: Part,
+    target: Target,
+    *,
+    format: Format | None = None,
+    full: bool | None = None,
+    run: Run | None = None,
+) -> None:
+    """Apply a fitted calibrator to a part and write what it says, to a path or an open binary file.
+
+    The format is told by the path's ending unless it is given. A table (csv, parquet) has one row a sample with its
+    confidence, prediction, label and whether that is right; with `full`, also `prob_0`, `prob_1`, ... An npz has
+    `probs` (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. A file at a path
+    is replaced when the new one is complete, and not before.
+    """
+    chosen = _format_of(target, format)
+    line = run or Run()
+    try:
+        with opened(target) as handle:
+            if chosen == "npz":
+                _write_npz(handle, calibrator, part, full is not False, line)
+            else:
+                _write_table(handle, calibrator, part, bool(full), chosen, line)
+    except OSError as error:
+        raise ExportError(f"{target} cannot be written: {error.strerror or error}.") from error
+
+
+def _format_of(target: Target, given: str | None) -> Format:
+    ending = given or Path(getattr(target, "name", None) or str(target)).suffix.lower().lstrip(".")
+    for known in FORMATS:
+        if ending == known:
+            return known
+    raise ExportError(f"Probabilities are written as {', '.join(FORMATS)}, not as '{ending}'; name one of these.")
+
+
+def chunks(calibrator: Calibrator, part: Part, run: Run) -> Iterator[tuple[Columns, NDArray[np.float32]]]:
+    """The columns of consecutive samples, and their probabilities (n, K)."""
+    for rows, _, probabilities in calibrator.stream_rows(part.logits, features=part.features):
+        run.tick(rows.start / len(part), "writing probabilities")
+        confidence, prediction = probabilities.max(dim=1)
+        label = part.labels[rows]
+        predicted = prediction.cpu().numpy()
+        columns: Columns = {
+            "confidence": confidence.cpu().numpy(),
+            "prediction": predicted,
+            "label": label,
+            "correct": predicted == label,
+        }
+        yield columns, np.ascontiguousarray(probabilities.cpu().numpy())
+    run.tick(1.0, "probabilities written")
+
+
+def _write_npz(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool, run: Run) -> None:
+    """Members must be written one after the other: the matrix as it comes, vectors when they are complete."""
+    with zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive:
+        if full:
+            shape = (len(part), part.classes)
+            with archive.open("probs.npy", "w", force_zip64=True) as member:
+                npy.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": shape})
+                for _, probabilities in chunks(calibrator, part, run):
+                    member.write(probabilities.astype("<f4", copy=False).data)
+            vectors: Columns = {"labels": part.labels}
+        else:
+            kept = [columns for columns, _ in chunks(calibrator, part, run)]
+            vectors = {name: np.concatenate([columns[name] for columns in kept]) for name in kept[0]}
+            vectors["labels"] = vectors.pop("label")
+        for name, vector in vectors.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                npy.write_array(member, vector, allow_pickle=False)
+
+
+def _write_table(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool, format: Format, run: Run) -> None:
+    import pyarrow as pa
+
+    fields = [
+        ("confidence", pa.float32()),
+        ("prediction", pa.int64()),
+        ("label", pa.int64()),
+        ("correct", pa.bool_()),
+        *((f"prob_{k}", pa.float32()) for k in range(part.classes if full else 0)),
+    ]
+    schema = pa.schema(fields)
+    with _table_writer(handle, schema, format) as writer:
+        for columns, probabilities in chunks(calibrator, part, run):
+            arrays = [*columns.values(), *(probabilities.T if full else ())]
+            writer.write_batch(pa.record_batch([pa.array(array) for array in arrays], schema=schema))
+
+
+def _table_writer(handle: IO[bytes], schema: pa.Schema, format: Format) -> Any:
+    if format == "parquet":
+        from pyarrow.parquet import ParquetWriter
+
+        return ParquetWriter(handle, schema)
+    from pyarrow.csv import CSVWriter, WriteOptions
+
+    return CSVWriter(handle, schema, write_options=WriteOptions(quoting_header="none"))

@@ -1,0 +1,167 @@
+"""A leaderboard as CSV, JSON, and a LaTeX table in the layout of calibration papers (booktabs)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from smart_core.calibrators import methods as all_methods
+from smart_core.errors import ExportError
+from smart_core.evaluation import HEADLINE, METRICS, metric_named
+from smart_core.experiments.compare import Comparison, MethodResult
+
+NOTHING = "--"
+"""The cell of a figure that is not there."""
+
+CAPTION = (
+    r"Mean $\pm$ standard deviation over seeds; a figure without one does not depend on the seed. The best mean is "
+    r"bold{tied}. {floor}: the 95\,\% quantile of what a perfectly calibrated model with the uncalibrated model's "
+    r"confidences would show."
+)
+TIED = "; underlined are the methods that a paired test by {metric} cannot tell from the best"
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """One row a method; fractions, not per cent, in full precision."""
+    return str(comparison.to_frame().to_csv(lineterminator="\n"))
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """The JSON of `compare --json`."""
+    return comparison.to_json()
+
+
+def comparison_latex(
+    comparisons: Comparison | Sequence[Comparison],
+    *,
+    methods: Literal["columns", "rows"] = "columns",
+    metrics: Sequence[str] | None = None,
+    caption: str | None = None,
+    label: str = "tab:calibration",
+) -> str:
+    """A table for a paper that loads `booktabs`.
+
+    Methods as columns: a row for each data set and metric (ECE unless told otherwise), its noise floor last.
+    Methods as rows: a column for each metric (the leaderboard's unless told otherwise), for one data set, the noise
+    floor as the last row. Errors are in per cent; `caption` is LaTeX, taken as it is.
+    """
+    sets = [comparisons] if isinstance(comparisons, Comparison) else list(comparisons)
+    wanted = tuple(metrics or (("ece",) if methods == "columns" else HEADLINE))
+    for name in wanted:
+        metric_named(name)
+    if not sets:
+        raise ExportError("There is no comparison to make a table of; give at least one.")
+    if methods == "rows" and len(sets) > 1:
+        raise ExportError("Methods as rows show one data set; put methods in columns for several.")
+    columns, header, body = (_methods_as_rows if methods == "rows" else _methods_as_columns)(sets, wanted)
+    tied = sorted({METRICS[one.metric].label for one in sets if one.tied and one.metric in wanted})
+    words = caption if caption is not None else _caption(tied, sets, methods)
+    lines = [
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{words}}}",
+        rf"\label{{{label}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        _row(header),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it stands, on one line."""
+    return "".join(
+        _SPECIAL.get(character, character) for character in " ".join(text.split()) if character.isprintable()
+    )
+
+
+def _caption(tied: list[str], sets: Sequence[Comparison], methods: str) -> str:
+    underlined = TIED.format(metric=" and ".join(tied)) if tied else ""
+    words = CAPTION.replace("{tied}", underlined).replace("{floor}", "Floor" if methods == "columns" else "Noise floor")
+    return words if methods == "columns" else f"{escaped(sets[0].data.name)}. {words}"
+
+
+def _methods_as_columns(sets: Sequence[Comparison], metrics: Sequence[str]) -> tuple[str, list[str], list[str]]:
+    ids = [id for id in all_methods() if any(id in one.results for one in sets)]
+    header = ["Data", "Metric", *(all_methods()[id].label for id in ids), "Floor"]
+    body: list[str] = []
+    for number, one in enumerate(sets):
+        if number > 0 and len(metrics) > 1:
+            body.append(r"\midrule")
+        for place, metric in enumerate(metrics):
+            name = escaped(one.data.name) if place == 0 else ""
+            cells = _figures(one, metric)
+            body.append(_row([name, _heading(metric), *(cells.get(id, NOTHING) for id in ids), _floor(one, metric)]))
+    return "ll" + "c" * (len(ids) + 1), header, body
+
+
+def _methods_as_rows(sets: Sequence[Comparison], metrics: Sequence[str]) -> tuple[str, list[str], list[str]]:
+    (one,) = sets
+    columns = [_figures(one, metric) for metric in metrics]
+    body = [
+        _row([escaped(all_methods()[id].label), *(cells.get(id, NOTHING) for cells in columns)])
+        for id in all_methods()
+        if id in one.results
+    ]
+    body += [r"\midrule", _row(["Noise floor", *(_floor(one, metric) for metric in metrics)])]
+    return "l" + "c" * len(metrics), ["Method", *map(_heading, metrics)], body
+
+
+def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
+    """Method -> its cell: `mean +- std`, the best bold, those tied with it underlined."""
+    rows = {id: row for id, row in comparison.results.items() if row.available and math.isfinite(row.mean(metric))}
+    if not rows:
+        return {}
+    choose = max if METRICS[metric].higher_is_better else min
+    best = choose(row.mean(metric) for row in rows.values())
+    tied = comparison.tied if metric == comparison.metric else {}
+    cells = {}
+    for id, row in rows.items():
+        figure = _figure(row, metric)
+        if math.isclose(row.mean(metric), best, rel_tol=1e-9):  # a mean over seeds rounds
+            figure = rf"\mathbf{{{figure}}}"
+        elif tied.get(id):
+            figure = rf"\underline{{{figure}}}"
+        cells[id] = f"${figure}$"
+    return cells
+
+
+def _figure(row: MethodResult, metric: str) -> str:
+    seeds = len(row.values[metric])
+    return _number(row.mean(metric), metric) + (rf" \pm {_number(row.std(metric), metric)}" if seeds > 1 else "")
+
+
+def _floor(comparison: Comparison, metric: str) -> str:
+    floor = comparison.floor.get(metric)
+    return NOTHING if floor is None or not math.isfinite(floor.q95) else f"${_number(floor.q95, metric)}$"
+
+
+def _number(value: float, metric: str) -> str:
+    return f"{100.0 * value:.2f}" if METRICS[metric].percent else f"{value:.4f}"
+
+
+def _heading(metric: str) -> str:
+    described = METRICS[metric]
+    unit = r" (\%)" if described.percent else ""
+    return rf"{escaped(described.label)}{unit} ${chr(92)}{'uparrow' if described.higher_is_better else 'downarrow'}$"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"

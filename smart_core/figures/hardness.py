@@ -1,0 +1,175 @@
+"""The distance to the decision boundary against an indicator, sample by sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from smart_core.figures.chart import Chart
+from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential, template, translucent
+from smart_core.figures.words import counted
+from smart_core.hardness import Hardness, trend
+from smart_core.indicators import INDICATORS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SVG_UP_TO = 2_000
+POINTS_UP_TO = 20_000
+SAMPLE = 2_000
+"""Points drawn over the density where there are too many to draw them all."""
+DENSITY_CELLS = 60
+
+
+def hardness_scatter(
+    result: Hardness,
+    *,
+    trend_bins: int | None = 10,
+    dark: bool = False,
+    height: int = 480,
+    uirevision: str = "hardness",
+) -> Chart:
+    """C&W distance against the indicator; right and wrong predictions by colour and symbol.
+
+    Samples without a distance are named in the legend and drawn nowhere. `trend_bins` draws the median and the
+    quartiles of the distance in that many bins of equally many samples; None leaves them out. Each point's
+    `customdata` is its row in the data.
+    """
+    total = len(result.value)
+    drawn = _drawn(total)
+    figure = go.Figure()
+    if total > POINTS_UP_TO:
+        figure.add_trace(_density(result, dark))
+    # over a density a rim keeps the points apart from it
+    edge = {"line": {"width": 1, "color": ink(dark).background}} if total > POINTS_UP_TO else {"opacity": 0.65}
+    kind = go.Scatter if len(drawn) <= SVG_UP_TO else go.Scattergl
+    for look, which in ((RIGHT, result.correct), (WRONG, ~result.correct)):
+        chosen = drawn[which[drawn]]
+        if chosen.size:
+            figure.add_trace(_points(kind, result, chosen, look, int(which.sum()), edge))
+    if trend_bins is not None:
+        for trace in _trend(result, trend_bins, dark):
+            figure.add_trace(trace)
+    if result.missing:
+        figure.add_trace(_words_entry(result.missing, dark))
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_xaxes(title_text=INDICATORS[result.indicator].label.lower(), nticks=7)
+    figure.update_yaxes(title_text="C&W L2 distance", nticks=6, rangemode="tozero")
+    return Chart(figure, _alt(result, len(drawn)), _table(result, drawn), "hardness")
+
+
+def _drawn(total: int) -> NDArray[np.int64]:
+    """All samples, or an even sample of them where they are too many for points."""
+    if total <= POINTS_UP_TO:
+        return np.arange(total)
+    return np.sort(np.random.default_rng(0).choice(total, SAMPLE, replace=False))
+
+
+def _points(
+    kind: type[Any], result: Hardness, chosen: NDArray[np.int64], look: Style, count: int, edge: dict[str, Any]
+) -> Any:
+    label = INDICATORS[result.indicator].label.lower()
+    return kind(
+        x=result.value[chosen],
+        y=result.distance[chosen],
+        mode="markers",
+        name=f"{look.label} ({count:,})",
+        marker={"color": look.color, "symbol": look.symbol, "size": 6, **edge},
+        customdata=result.index[chosen],
+        hovertemplate=f"{label} %{{x:.2f}}<br>distance %{{y:.4f}}<br>row %{{customdata}}<extra>{look.label}</extra>",
+    )
+
+
+def _density(result: Hardness, dark: bool) -> go.Heatmap:
+    count, x, y = np.histogram2d(result.value, result.distance, bins=DENSITY_CELLS)
+    return go.Heatmap(
+        x=(x[:-1] + x[1:]) / 2,
+        y=(y[:-1] + y[1:]) / 2,
+        z=np.where(count.T > 0, np.log10(np.maximum(count.T, 1.0)), np.nan),
+        customdata=count.T,
+        colorscale=sequential(dark),
+        showscale=False,
+        name="density",
+        hovertemplate="%{customdata:,.0f} samples<extra></extra>",
+    )
+
+
+def _trend(result: Hardness, bins: int, dark: bool) -> list[go.Scatter]:
+    found = trend(result, bins)
+    if len(found.value) < 2:
+        return []
+    color = ink(dark).text
+    band = go.Scatter(
+        x=np.concatenate([found.value, found.value[::-1]]),
+        y=np.concatenate([found.low, found.high[::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=translucent(color, 0.14),
+        line={"width": 0},
+        name="quartiles",
+        legendgroup="trend",
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    line = go.Scatter(
+        x=found.value,
+        y=found.median,
+        mode="lines",
+        line={"color": color, "width": 2.5},
+        name="median and quartiles",
+        legendgroup="trend",
+        customdata=np.column_stack([found.low, found.high, found.count]),
+        hovertemplate=(
+            "median %{y:.4f}<br>half of %{customdata[2]:,.0f} samples in %{customdata[0]:.4f}–%{customdata[1]:.4f}"
+            "<extra></extra>"
+        ),
+    )
+    return [band, line]
+
+
+def _words_entry(words: str, dark: bool) -> go.Scatter:
+    """A legend entry without a point: what is missing is said, never drawn at 0."""
+    return go.Scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        marker={"symbol": "circle-x-open", "size": 9, "color": ink(dark).quiet},
+        name=f"not drawn: {words}".replace(", ", ",<br>"),
+        hoverinfo="skip",
+    )
+
+
+def _alt(result: Hardness, drawn: int) -> str:
+    found, label = result.correlation, INDICATORS[result.indicator].label.lower()
+    words = f"C&W distance against {label} of {counted(len(result.value), 'sample')}"
+    if np.isfinite(found.pearson):
+        words += (
+            f": Pearson's r = {found.pearson:.2f} (95 % interval {found.pearson_low:.2f} to {found.pearson_high:.2f}), "
+            f"Spearman's {found.spearman:.2f} ({found.spearman_low:.2f} to {found.spearman_high:.2f})"
+        )
+    else:
+        words += ": too few, or all equal, for a correlation"
+    if drawn < len(result.value):
+        words += f"; drawn as a density with {drawn:,} samples as points"
+    right, wrong = (result.distance[which] for which in (result.correct, ~result.correct))
+    if right.size and wrong.size:
+        words += (
+            f". Median distance {np.median(right):.3g} where the model is right, {np.median(wrong):.3g} where wrong"
+        )
+    return words + (f". Not drawn: {result.missing}." if result.missing else ".")
+
+
+def _table(result: Hardness, drawn: NDArray[np.int64]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "row": result.index[drawn],
+            result.indicator: result.value[drawn],
+            "C&W L2 distance": result.distance[drawn],
+            "right": result.correct[drawn],
+        }
+    )

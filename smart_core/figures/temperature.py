@@ -1,0 +1,323 @@
+"""The learned temperature against an indicator of hardness, over the density of the test samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from smart_core.errors import CalibrationError
+from smart_core.figures.chart import Chart
+from smart_core.figures.theme import SERIES, Style, ink, plain, style, template, translucent
+from smart_core.figures.words import counted, spoken
+from smart_core.indicators import INDICATORS
+from smart_core.temperature_curve import TemperatureCurve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = len(SERIES)
+SEED_LINES_UP_TO = 10
+WIDE_RANGE = 50.0
+"""Ratio of the largest to the smallest temperature drawn from which on the axis is logarithmic."""
+
+Temperatures = float | Mapping[str, float] | None
+
+
+def temperature_chart(
+    curves: Mapping[str, TemperatureCurve],
+    ts: Temperatures = None,
+    *,
+    dark: bool = False,
+    height: int = 520,
+    uirevision: str = "temperature",
+) -> Chart:
+    """T against the indicator for up to four data sets or methods, by name; below, the share of test samples.
+
+    A line is the mean over seeds; the shade around it spans the seeds or, for a method whose T is not a function of
+    the indicator alone, 80 % of the samples. It is dotted where the validation set had no sample. `ts` is the
+    temperature of TS, one for all or one a name.
+    """
+    _check(curves)
+    looks = _looks(curves)
+    low, high = _x_range(curves)
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.78, 0.22], vertical_spacing=0.04)
+    for name, curve in curves.items():
+        for trace in _curve_traces(name, curve, looks[name], _seeds_drawn(curves, curve), alone=len(curves) == 1):
+            figure.add_trace(trace, row=1, col=1)
+        figure.add_trace(_density(name, curve, looks[name], alone=len(curves) == 1), row=2, col=1)
+    for trace in _ts_lines(ts, looks, low, high):
+        figure.add_trace(trace, row=1, col=1)
+    _shade(figure, curves, low, high, dark)
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0)
+    figure.update_xaxes(range=[low, high], nticks=7)
+    figure.update_xaxes(title_text=_indicator(curves).lower(), row=2, col=1)
+    figure.update_yaxes(title_text="temperature", nticks=6, row=1, col=1, **_y_axis(curves, ts))
+    figure.update_yaxes(title_text="samples", tickformat=".0%", nticks=3, rangemode="tozero", row=2, col=1)
+    return Chart(figure, _alt(curves, ts), _table(curves, ts), "temperature")
+
+
+def _check(curves: Mapping[str, TemperatureCurve]) -> None:
+    if not 1 <= len(curves) <= MOST:
+        raise CalibrationError(f"{counted(len(curves), 'curve')} cannot be drawn in one figure; give 1 to {MOST}.")
+    if len({curve.indicator for curve in curves.values()}) > 1:
+        raise CalibrationError("The curves are against different indicators; give those of one indicator.")
+
+
+def _indicator(curves: Mapping[str, TemperatureCurve]) -> str:
+    return INDICATORS[next(iter(curves.values())).indicator].label
+
+
+def _looks(curves: Mapping[str, TemperatureCurve]) -> dict[str, Style]:
+    """Each method's own look where the methods differ, else one by place."""
+    methods = [curve.method for curve in curves.values()]
+    if len(set(methods)) == len(methods):
+        return {name: style(curve.method) for name, curve in curves.items()}
+    return dict(zip(curves, SERIES, strict=False))
+
+
+def _x_range(curves: Mapping[str, TemperatureCurve]) -> tuple[float, float]:
+    low = min(float(curve.edges[0]) for curve in curves.values())
+    high = max(float(curve.edges[-1]) for curve in curves.values())
+    return low, high
+
+
+def _y_axis(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> dict[str, Any]:
+    """From 0, or logarithmic where temperatures differ by an order of magnitude and more."""
+    drawn = np.concatenate([np.ravel(part) for curve in curves.values() for part in (curve.mean, *_spread(curve))])
+    drawn = np.concatenate([drawn, list(_ts_values(ts, curves).values())])
+    drawn = drawn[drawn > 0.0]
+    if drawn.size and drawn.max() > WIDE_RANGE * drawn.min():
+        return {"type": "log", "dtick": "D2"}
+    return {"rangemode": "tozero"}
+
+
+def _spread(curve: TemperatureCurve) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Lower and upper end of the shade."""
+    if curve.low is not None and curve.high is not None:
+        return curve.low, curve.high
+    return curve.temperature.min(axis=0), curve.temperature.max(axis=0)
+
+
+def _legend_name(name: str, curve: TemperatureCurve) -> str:
+    return f"{plain(name)}, r = {curve.r:.2f}" if np.isfinite(curve.r) else f"{plain(name)}, one T for all"
+
+
+def _seeds_drawn(curves: Mapping[str, TemperatureCurve], curve: TemperatureCurve) -> np.ndarray[Any, Any]:
+    """The seeds' own lines (seeds, P): those of a single exact curve, where they are more than one and not many."""
+    wanted = len(curves) == 1 and curve.exact and 1 < len(curve.temperature) <= SEED_LINES_UP_TO
+    return curve.temperature if wanted else curve.temperature[:0]
+
+
+def _curve_traces(
+    name: str, curve: TemperatureCurve, look: Style, seed_lines: np.ndarray[Any, Any], *, alone: bool
+) -> list[go.Scatter]:
+    traces = []
+    low, high = _spread(curve)
+    seeds = len(curve.temperature)
+    if not curve.exact or seeds > 1:
+        traces.append(
+            go.Scatter(
+                x=np.concatenate([curve.x, curve.x[::-1]]),
+                y=np.concatenate([low, high[::-1]]),
+                mode="lines",
+                fill="toself",
+                fillcolor=translucent(look.color, 0.18),
+                line={"width": 0},
+                name=f"range of {seeds} seeds" if curve.exact else "80 % of the samples",
+                legendgroup=f"{name}: shade" if alone else name,
+                showlegend=alone,
+                hoverinfo="skip",
+            )
+        )
+    if len(seed_lines):
+        traces.append(_seed_lines(curve.x, seed_lines, look, name))
+    inside = curve.supported
+    traces.append(_mean_line(name, curve, look, np.where(inside, curve.mean, np.nan), dash=look.dash, showlegend=True))
+    if not inside.all():
+        # the first point beyond the range belongs to the supported line too, so that no gap opens between the two
+        beyond = ~inside | ~np.roll(inside, 1) | ~np.roll(inside, -1)
+        traces.append(
+            _mean_line(name, curve, look, np.where(beyond, curve.mean, np.nan), dash="1px,4px", showlegend=False)
+        )
+    return traces
+
+
+def _mean_line(
+    name: str, curve: TemperatureCurve, look: Style, y: np.ndarray[Any, Any], *, dash: str, showlegend: bool
+) -> go.Scatter:
+    few = len(curve.x) < 8
+    return go.Scatter(
+        x=curve.x,
+        y=[None if np.isnan(value) else float(value) for value in y],
+        mode="lines+markers" if few else "lines",
+        line={**look.line(), "dash": dash},
+        marker={"color": look.color, "symbol": look.symbol},
+        name=_legend_name(name, curve),
+        legendgroup=name,
+        showlegend=showlegend,
+        customdata=curve.std,
+        hovertemplate=(
+            f"{INDICATORS[curve.indicator].label.lower()} %{{x:.2f}}<br>T = %{{y:.3f}} ± %{{customdata:.3f}} over seeds"
+            f"<extra>{plain(name)}</extra>"
+        ),
+    )
+
+
+def _seed_lines(at: np.ndarray[Any, Any], lines: np.ndarray[Any, Any], look: Style, name: str) -> go.Scatter:
+    """Every seed's line in one trace, a gap between two."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for line in lines:
+        x += [*at.tolist(), None]
+        y += [*line.tolist(), None]
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        line={"color": translucent(look.color, 0.5), "width": 1},
+        name="each seed",
+        legendgroup=name,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
+def _density(name: str, curve: TemperatureCurve, look: Style, *, alone: bool) -> go.Bar | go.Scatter:
+    share = curve.count / max(int(curve.count.sum()), 1)
+    if alone:
+        return go.Bar(
+            x=(curve.edges[:-1] + curve.edges[1:]) / 2,
+            y=share,
+            width=np.diff(curve.edges) * 0.92,
+            marker={"color": translucent(look.color, 0.7), "line": {"width": 0}},
+            name="test samples",
+            legendgroup=name,
+            showlegend=False,
+            customdata=curve.count,
+            hovertemplate="%{customdata:,.0f} test samples around %{x:.2f}<extra></extra>",
+        )
+    return go.Scatter(
+        x=np.repeat(curve.edges, 2)[1:-1],
+        y=np.repeat(share, 2),
+        mode="lines",
+        line={"color": look.color, "width": 1.5},
+        name=f"{plain(name)}: test samples",
+        legendgroup=name,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
+def _ts_values(ts: Temperatures, names: Mapping[str, object]) -> dict[str, float]:
+    """Name -> T; the empty name stands for all."""
+    if ts is None:
+        return {}
+    if isinstance(ts, Mapping):
+        return {name: float(ts[name]) for name in names if name in ts}
+    return {"": float(ts)}
+
+
+def _ts_lines(ts: Temperatures, looks: Mapping[str, Style], low: float, high: float) -> list[go.Scatter]:
+    return [
+        go.Scatter(
+            x=[low, high],
+            y=[value, value],
+            mode="lines",
+            line={"color": looks[name].color if name else style("ts").color, "dash": "7px,5px", "width": 1.5},
+            name=f"TS on {plain(name)}, T = {value:.2f}" if name else f"TS, T = {value:.2f}",
+            legendgroup=f"{name}: TS",
+            hoverinfo="skip",
+        )
+        for name, value in _ts_values(ts, looks).items()
+    ]
+
+
+def _shade(figure: go.Figure, curves: Mapping[str, TemperatureCurve], low: float, high: float, dark: bool) -> None:
+    """Grey where no validation set has a sample; for a single curve, fainter where its outer 1 % lie."""
+    supports = [curve.support for curve in curves.values() if curve.support is not None]
+    if not supports:
+        return
+    first, last = min(each.low for each in supports), max(each.high for each in supports)
+    regions = [("no validation sample", 0.24, [(low, first), (last, high)])]
+    if len(curves) == 1:
+        only = supports[0]
+        regions.append(("outer 1 % of validation", 0.10, [(only.low, only.q01), (only.q99, only.high)]))
+    for words, opacity, spans in regions:
+        color = translucent(ink(dark).quiet, opacity)
+        wide = [(start, stop) for start, stop in spans if stop > start]
+        for start, stop in wide:
+            figure.add_shape(
+                type="rect",
+                x0=start,
+                x1=stop,
+                y0=0,
+                y1=1,
+                xref="x",
+                yref="paper",
+                layer="below",
+                fillcolor=color,
+                line={"width": 0},
+            )
+        if wide:
+            figure.add_trace(_legend_square(words, color), row=1, col=1)
+
+
+def _legend_square(words: str, color: str) -> go.Scatter:
+    return go.Scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        marker={"symbol": "square", "size": 12, "color": color},
+        name=words,
+        hoverinfo="skip",
+    )
+
+
+def _alt(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> str:
+    label = _indicator(curves).lower()
+    words = []
+    for name, curve in curves.items():
+        inside = curve.supported if curve.supported.any() else np.ones(len(curve.x), dtype=np.bool_)
+        x, mean = curve.x[inside], curve.mean[inside]
+        least, most = int(mean.argmin()), int(mean.argmax())
+        r = f"r = {curve.r:.2f}" if np.isfinite(curve.r) else "the same for every sample"
+        words.append(
+            f"{spoken(name)} ({style(curve.method).label}, {counted(len(curve.temperature), 'seed')}): "
+            f"T is {mean[0]:.2f} at {label} {x[0]:.2f} and {mean[-1]:.2f} at {x[-1]:.2f}, lowest {mean[least]:.2f} at "
+            f"{x[least]:.2f}, highest {mean[most]:.2f} at {x[most]:.2f}; {r}"
+            + (f"; {counted(curve.outside, 'test sample')} outside the validation range" if curve.outside else "")
+        )
+    for name, value in _ts_values(ts, curves).items():
+        words.append(f"TS takes {value:.2f} for all samples" + (f" of {spoken(name)}" if name else ""))
+    return f"Learned temperature against {label}. " + ". ".join(words) + "."
+
+
+def _table(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> pd.DataFrame:
+    """One number a row: which curve, which quantity, where, how much."""
+    import pandas as pd
+
+    label = _indicator(curves).lower()
+    frames = []
+    for name, curve in curves.items():
+        low, high = _spread(curve)
+        spread = ("lowest seed", "highest seed") if curve.exact else ("10 % of samples", "90 % of samples")
+        middle = (curve.edges[:-1] + curve.edges[1:]) / 2
+        columns = [
+            ("T, mean over seeds", curve.x, curve.mean),
+            (f"T, {spread[0]}", curve.x, low),
+            (f"T, {spread[1]}", curve.x, high),
+            ("share of test samples", middle, curve.count / max(int(curve.count.sum()), 1)),
+        ]
+        columns += [(f"T, seed {seed}", curve.x, line) for seed, line in enumerate(_seeds_drawn(curves, curve))]
+        frames += [
+            pd.DataFrame({"curve": name, "quantity": quantity, label: x, "value": y}) for quantity, x, y in columns
+        ]
+    for name, value in _ts_values(ts, curves).items():
+        frames.append(
+            pd.DataFrame({"curve": [name or "TS"], "quantity": ["T of TS"], label: [np.nan], "value": [value]})
+        )
+    return pd.concat(frames, ignore_index=True)

@@ -1,0 +1,195 @@
+"""Training watched epoch by epoch: likelihood against calibration, and rough against smooth gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from smart_core.errors import CalibrationError
+from smart_core.figures.amounts import amount, tick_format
+from smart_core.figures.chart import Chart
+from smart_core.figures.theme import SERIES, Style, plain, template
+from smart_core.figures.words import listed
+from smart_core.objectives import OBJECTIVES
+from smart_core.run import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from smart_core.experiments.traces import Traces
+
+POINTS_A_LINE = 240
+"""Epochs drawn of one line: eight lines together stay light enough for SVG."""
+
+LOOKS: dict[str, Style] = {
+    OBJECTIVES["charbonnier"].label: SERIES[0],
+    OBJECTIVES["nll"].label: SERIES[1],
+    OBJECTIVES["softece"].label: SERIES[2],
+}
+"""Objective's label -> its look in every figure; others are drawn like the fourth of the series."""
+
+
+def divergence_chart(
+    traces: Traces,
+    objectives: Sequence[str] = ("nll", "charbonnier"),
+    *,
+    dark: bool = False,
+    height: int = 520,
+    uirevision: str = "divergence",
+) -> Chart:
+    """ECE (above) and NLL (below) at every epoch of training on each objective.
+
+    Validation is drawn, and test, thin, where the traces recorded it (`test_ece`, `test_nll`). A marker stands at the
+    epoch of each line's lowest ECE: where it is not the last, training on went against calibration.
+    """
+    runs = _chosen(traces, objectives)
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.05)
+    quantities = (("ece", 1), ("nll", 2))
+    records: list[dict[str, Any]] = []
+    for name, trace in runs.items():
+        for metric, row in quantities:
+            for part, key in (("validation", metric), ("test", f"test_{metric}")):
+                if key in trace.values:
+                    values = np.asarray(trace[key])
+                    line = _line(name, part, metric, values, first=row == 1)
+                    figure.add_trace(line, row=row, col=1)
+                    records += _records(name, f"{metric} on {part}", values)
+        figure.add_trace(_lowest(name, np.asarray(trace["ece"])), row=1, col=1)
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_yaxes(title_text="ECE", tickformat=tick_format("ece"), nticks=5, rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="NLL", nticks=5, row=2, col=1)
+    figure.update_xaxes(nticks=6, range=_epoch_range(runs))
+    figure.update_xaxes(title_text="epoch", row=2, col=1)
+    return Chart(figure, _divergence_alt(runs), _frame(records), "divergence")
+
+
+def gradient_chart(
+    traces: Traces,
+    objectives: Sequence[str] = ("softece", "charbonnier"),
+    *,
+    dark: bool = False,
+    height: int = 520,
+    uirevision: str = "gradient",
+) -> Chart:
+    """The training loss (above) and its gradient's norm (below, logarithmic) at every epoch, a line an objective."""
+    runs = _chosen(traces, objectives)
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.05)
+    records: list[dict[str, Any]] = []
+    for name, trace in runs.items():
+        for key, words, row in (("objective", "loss", 1), ("gradient_norm", "gradient norm", 2)):
+            values = np.asarray(trace[key], dtype=np.float64)
+            if key == "gradient_norm":
+                values = np.where(values > 0.0, values, np.nan)  # a logarithm has no zero
+            figure.add_trace(_line(name, words, "", values, first=row == 1), row=row, col=1)
+            records += _records(name, words, values)
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_yaxes(title_text="loss", nticks=5, rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="gradient norm", type="log", dtick=1, exponentformat="power", row=2, col=1)
+    figure.update_xaxes(nticks=6, range=_epoch_range(runs))
+    figure.update_xaxes(title_text="epoch", row=2, col=1)
+    return Chart(figure, _gradient_alt(runs), _frame(records), "gradient")
+
+
+def _chosen(traces: Traces, objectives: Sequence[str]) -> dict[str, Trace]:
+    """The runs of the objectives that were trained, by label, in the order asked for."""
+    labels = [OBJECTIVES[id].label for id in objectives]
+    runs = {label: traces.runs[label] for label in labels if label in traces.runs and len(traces.runs[label])}
+    if not runs:
+        raise CalibrationError(
+            f"No epoch of {listed(labels)} was recorded; train with traces of these objectives first."
+        )
+    return runs
+
+
+def _epoch_range(runs: dict[str, Trace]) -> list[float]:
+    longest = max(len(trace) for trace in runs.values())
+    return [1 - 0.01 * longest, 1.01 * longest]
+
+
+def _look(name: str) -> Style:
+    return LOOKS.get(name, SERIES[3])
+
+
+def drawn_epochs(epochs: int) -> NDArray[np.int64]:
+    """The epochs (from 1) that are drawn: all, or evenly spread ones with the first and the last."""
+    return np.unique(np.linspace(1, epochs, min(epochs, POINTS_A_LINE)).round().astype(np.int64))
+
+
+def _line(name: str, part: str, metric: str, values: NDArray[np.float64], *, first: bool) -> go.Scatter:
+    look, epochs = _look(name), drawn_epochs(len(values))
+    thin = part == "test"
+    label = f"trained on {plain(name)}" + (", test" if thin else "")
+    shown = values[epochs - 1]
+    return go.Scatter(
+        x=epochs,
+        y=[None if np.isnan(value) else float(value) for value in shown],
+        mode="lines+markers" if len(epochs) == 1 else "lines",
+        line={**look.line(), "width": 1.2 if thin else look.width},
+        marker={"color": look.color, "symbol": look.symbol},
+        name=label,
+        legendgroup=label,
+        showlegend=first,
+        hovertemplate=f"epoch %{{x}}<br>{part} {metric.upper()} %{{y:.5g}}<extra>{plain(name)}</extra>",
+    )
+
+
+def _lowest(name: str, ece: NDArray[np.float64]) -> go.Scatter:
+    look, epoch = _look(name), int(np.nanargmin(ece))
+    return go.Scatter(
+        x=[epoch + 1],
+        y=[ece[epoch]],
+        mode="markers",
+        marker={"color": look.color, "symbol": look.symbol, "size": 11},
+        name=f"lowest ECE, {plain(name)}",
+        legendgroup=f"trained on {plain(name)}",
+        showlegend=False,
+        hovertemplate=f"lowest ECE %{{y:.2%}} at epoch %{{x}}<extra>{plain(name)}</extra>",
+    )
+
+
+def _records(name: str, quantity: str, values: NDArray[np.float64]) -> list[dict[str, Any]]:
+    return [
+        {"trained on": name, "quantity": quantity, "epoch": int(epoch), "value": float(values[epoch - 1])}
+        for epoch in drawn_epochs(len(values))
+    ]
+
+
+def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(records, columns=["trained on", "quantity", "epoch", "value"])
+
+
+def _thinned(runs: dict[str, Trace]) -> str:
+    longest = max(len(trace) for trace in runs.values())
+    return f" Of {longest:,} epochs {POINTS_A_LINE} are drawn." if longest > POINTS_A_LINE else ""
+
+
+def _divergence_alt(runs: dict[str, Trace]) -> str:
+    words = []
+    for name, trace in runs.items():
+        ece, nll = np.asarray(trace["ece"]), np.asarray(trace["nll"])
+        at = int(np.nanargmin(ece))
+        words.append(
+            f"trained on {name}, NLL goes from {nll[0]:.4f} to {nll[-1]:.4f} and ECE from {amount('ece', ece[0])} to "
+            f"{amount('ece', ece[-1])}, lowest {amount('ece', ece[at])} at epoch {at + 1} of {len(ece)}"
+        )
+    parts = "Validation and test" if any("test_ece" in trace.values for trace in runs.values()) else "Validation"
+    return f"{parts} ECE and NLL by epoch: {'; '.join(words)}.{_thinned(runs)}"
+
+
+def _gradient_alt(runs: dict[str, Trace]) -> str:
+    words = []
+    for name, trace in runs.items():
+        loss, norms = np.asarray(trace["objective"]), np.asarray(trace["gradient_norm"])
+        late = float(np.median(norms[-max(1, len(norms) // 10) :]))
+        words.append(
+            f"{name} goes from {loss[0]:.4g} to {loss[-1]:.4g}, its gradient norm from {norms[0]:.2g} to {late:.2g} "
+            "(median of the last tenth)"
+        )
+    return f"Training loss and gradient norm by epoch: {'; '.join(words)}.{_thinned(runs)}"

@@ -1,0 +1,243 @@
+"""Exported NumPy files give what the engine gives, alone in a process that has neither it nor torch."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import pytest
+import torch
+
+from smart_core.calibrators import Calibrator, get, load_calibrator, methods
+from smart_core.calibrators.base import TemperatureCalibrator
+from smart_core.calibrators.store import calibrator_bytes
+from smart_core.errors import ExportError
+from smart_core.export import numpy_code
+from smart_core.export.numpy_code import numpy_source
+from tests.calibrators.made_up import degenerate
+from tests.calibrators.problems import Problem, over_confident
+from tests.export.alone import run_alone
+
+ALL = list(methods())
+QUICK = {"smart": {"epochs": 60}, "gc": {"partitions": 3}}
+CLOSE = 1e-6
+ROUNDED = {"matrix": 1e-5, "dirichlet": 1e-5}
+"""How close where gaps of 1e30 are held at -10,000: the engine's own scores carry a float32 rounding of 1e-4 there."""
+
+
+def fitted(id: str, problem: Problem, **settings: object) -> Calibrator:
+    return get(id, **{**QUICK.get(id, {}), **settings}).fit(problem.logits, problem.labels, **problem.fit_arguments())
+
+
+def extreme(classes: int) -> np.ndarray:
+    """Rows that break careless arithmetic: huge, tied, nearly tied, constant, shifted far from 0, and zeros."""
+    rng = np.random.default_rng(5)
+    base = (rng.normal(size=(40, classes)) * 3).astype(np.float32)
+    rows = np.arange(len(base))
+    order = np.argsort(base, axis=1)
+    tied, nearly = base.copy(), base.copy()
+    tied[rows, order[:, -2]] = tied[rows, order[:, -1]]
+    nearly[rows, order[:, -2]] = np.nextafter(nearly[rows, order[:, -1]], np.float32(-np.inf))
+    constant = np.repeat(np.float32([0, -7.3, 5, 1e30, -1e30, 1e-30]), classes).reshape(6, classes)
+    return np.concatenate(
+        [base * np.float32(1e30), tied, nearly, tied * np.float32(1e30), constant, base + np.float32(1e3), base * 8]
+    )
+
+
+def arguments(calibrator: Calibrator, logits: np.ndarray, features: np.ndarray) -> dict[str, np.ndarray]:
+    return {"logits": logits, "features": features} if calibrator.features_used_ else {"logits": logits}
+
+
+def assert_same(
+    calibrator: Calibrator, inputs: dict[str, np.ndarray], found: dict[str, np.ndarray], close: float = CLOSE
+) -> None:
+    expected = calibrator.predict_proba(inputs["logits"], features=inputs.get("features"))
+    assert found["probabilities"].dtype == np.float32
+    np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=close)
+    if calibrator.keeps_top1:
+        np.testing.assert_array_equal(found["probabilities"].argmax(axis=1), expected.argmax(axis=1))
+    assert ("temperatures" in found) == isinstance(calibrator, TemperatureCalibrator)
+    if isinstance(calibrator, TemperatureCalibrator):
+        temperatures = calibrator.temperatures(inputs["logits"])
+        # |mlp| of PTS may be a small difference of large terms, of which float32 keeps fewer digits
+        loose = {"rtol": 2e-6, "atol": 2e-6} if calibrator.id == "pts" else {"rtol": CLOSE}
+        np.testing.assert_allclose(found["temperatures"], temperatures, **loose)
+
+
+def assert_exported_alike(
+    cases: dict[str, tuple[Calibrator, dict[str, np.ndarray]]], folder, close: dict[str, float] | None = None
+) -> None:
+    found = run_alone(folder, {name: (numpy_source(c), inputs) for name, (c, inputs) in cases.items()})
+    for name, (calibrator, inputs) in cases.items():
+        assert_same(calibrator, inputs, found[name], (close or {}).get(name, CLOSE))
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+def test_every_method_alone_on_ordinary_and_extreme_rows(classes: int, tmp_path):
+    fit_on, other = over_confident(600, classes, seed=1), over_confident(1000, classes, seed=7)
+    odd = extreme(classes)
+    logits = np.concatenate([other.logits, odd])
+    # the features of the odd rows are ordinary: what is odd about them are the logits
+    features = np.concatenate([other.features, np.resize(other.features, (len(odd), other.features.shape[1]))])
+    cases = {}
+    for id in ALL:
+        calibrator = fitted(id, fit_on)
+        cases[id] = (calibrator, arguments(calibrator, logits, features))
+    assert cases["procal"][0].features_used_
+    assert cases["fc"][0].features_used_
+    assert_exported_alike(cases, tmp_path)
+
+
+def test_methods_that_read_logits_in_place_of_features(tmp_path):
+    fit_on, other = over_confident(400, 5, seed=2), over_confident(1000, 5, seed=8)
+    cases = {}
+    for id in ("gc", "procal"):
+        calibrator = get(id, **QUICK.get(id, {})).fit(fit_on.logits, fit_on.labels)
+        cases[id] = (calibrator, {"logits": other.logits})
+    # the densities divide the proximity, and the rounding of its float32, by a narrow bandwidth
+    assert_exported_alike(cases, tmp_path, {"procal": 3e-6})
+
+
+def test_other_settings_take_other_paths(tmp_path):
+    fit_on, other = over_confident(400, 5, seed=3), over_confident(1000, 5, seed=9)
+    wanted: list[tuple[str, dict[str, object]]] = [
+        *(("smart", {"indicator": name}) for name in numpy_code.INDICATOR_FUNCTIONS),
+        ("smart", {"layers": 3, "hidden": 40, "standardize": False, "init": "random"}),
+        ("spline", {"top1": "keep"}),
+        ("histogram", {"scheme": "width"}),
+        ("procal", {"neighbours": 3}),
+        ("pts", {"top": 3}),
+    ]
+    cases = {}
+    for number, (id, settings) in enumerate(wanted):
+        calibrator = fitted(id, fit_on, **settings)
+        cases[f"{id}_{number}"] = (calibrator, arguments(calibrator, other.logits, other.features))
+    assert_exported_alike(cases, tmp_path)
+
+
+def test_a_confidence_on_the_edge_of_a_bin_falls_on_the_same_side():
+    """All three logits equal: the doubt is 2/3, which is the edge between two of 15 bins of equal width."""
+    fit_on = over_confident(400, 3, seed=3)
+    calibrator = fitted("histogram", fit_on, scheme="width")
+    equal = np.repeat(np.float32([0.0, 3.7, 1e30]), 3).reshape(3, 3)
+    edge = calibrator.edges_.numpy()
+    assert np.float32(2.0 / 3.0) in edge
+    found = namespace(numpy_source(calibrator))["predict_proba"](equal)
+    np.testing.assert_allclose(found, calibrator.predict_proba(equal), rtol=0, atol=CLOSE)
+    below, above = (calibrator.values_[place] for place in (edge.tolist().index(np.float32(2 / 3)) + k for k in (0, 1)))
+    assert abs(float(below) - float(above)) > 0.01  # the other side would show
+
+
+@pytest.mark.parametrize("kind", sorted(degenerate().keys() - {"many classes"}))
+def test_fits_at_the_edge(kind: str, tmp_path):
+    sample = degenerate()[kind]
+    cases = {}
+    for id in ALL:
+        calibrator = get(id, **QUICK.get(id, {})).fit(
+            sample.logits, sample.labels, features=sample.features, head=sample.head
+        )
+        cases[id] = (calibrator, arguments(calibrator, sample.logits, sample.features))
+    assert_exported_alike(cases, tmp_path, ROUNDED if kind == "huge" else None)
+
+
+def namespace(source: str) -> dict[str, object]:
+    names: dict[str, object] = {"__name__": "exported"}
+    exec(compile(source, "exported.py", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_learned_numbers_come_back_bit_for_bit(id: str):
+    calibrator = fitted(id, over_confident(300, 4, seed=4))
+    kept = [value for value in namespace(numpy_source(calibrator)).values() if isinstance(value, np.ndarray)]
+    assert all(value.dtype == np.float32 for value in kept)
+    written = np.sort(np.concatenate([np.float32([]), *(value.ravel() for value in kept)]).view(np.uint32))
+    learned = np.concatenate([np.float32([]), *(tensor.numpy().ravel() for tensor in calibrator.state().values())])
+    np.testing.assert_array_equal(written, np.sort(learned.view(np.uint32)))
+
+
+def test_awkward_numbers_are_written_exactly():
+    hard = np.array([0.1, -0.0, 1e-45, 3.4028235e38, 1 / 3, 16777217, 7.038531e-26, 1.17549435e-38], dtype=np.float32)
+    for array in (hard, np.tile(hard, 40).reshape(8, 40), hard[:0], np.float32([np.inf])):
+        source = "\n".join(["import base64", "import numpy as np", *numpy_code._toolbox()[0].values()])
+        source = source.replace("import Callable", "").replace("Callable[..., np.ndarray]", "object")
+        back = namespace(f"{source}\n{numpy_code._written('X', array)}")["X"]
+        assert back.shape == array.shape
+        assert back.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_the_file_says_what_it_is_and_is_tidy(id: str):
+    calibrator = fitted(id, over_confident(300, 4, seed=4), seed=11)
+    source = numpy_source(calibrator)
+    words = ast.get_docstring(ast.parse(source)) or ""
+    assert words.startswith(f"{calibrator.label}: ")
+    assert "seed=11" in words
+    assert "Classes:  4" in words
+    assert f"predict_proba({'logits, features' if calibrator.features_used_ else 'logits'})" in words
+    assert ("temperatures(logits)" in words) == isinstance(calibrator, TemperatureCalibrator)
+    assert max(map(len, source.splitlines())) <= 120
+    tree = ast.parse(source)
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert imported <= {"numpy", "base64"}
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert defined - used <= {"predict_proba", "temperatures"}  # nothing is carried along unused
+
+
+def test_wrong_input_is_one_sentence():
+    fit_on = over_confident(300, 4, seed=4)
+    names = namespace(numpy_source(fitted("gc", fit_on)))
+    predict = names["predict_proba"]
+    with pytest.raises(ValueError, match=r"logits must be \(N, 4\)"):
+        predict(fit_on.logits[:, :3], fit_on.features)
+    with pytest.raises(ValueError, match="5 rows of features for 6"):
+        predict(fit_on.logits[:6], fit_on.features[:5])
+    spoiled = fit_on.logits.copy()
+    spoiled[1, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        predict(spoiled, fit_on.features)
+    assert predict(fit_on.logits[:0], fit_on.features[:0]).shape == (0, 4)
+    single = namespace(numpy_source(fitted("smart", fit_on)))
+    rows = single["predict_proba"](fit_on.logits[:3].tolist())  # lists, and rows a few at a time
+    np.testing.assert_array_equal(rows, single["predict_proba"](fit_on.logits)[:3])
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_few_rows_at_a_time_give_the_same(id: str):
+    fit_on = over_confident(300, 4, seed=4)
+    calibrator = fitted(id, fit_on)
+    source = numpy_source(calibrator)
+    inputs = arguments(calibrator, fit_on.logits, fit_on.features).values()
+    small = namespace(source.replace("CHUNK = 1 << 20", "CHUNK = 1 << 9"))
+    assert small["CHUNK"] == 512
+    np.testing.assert_allclose(
+        small["predict_proba"](*inputs), namespace(source)["predict_proba"](*inputs), rtol=0, atol=1e-7
+    )
+
+
+def test_what_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ExportError, match="not fitted"):
+        numpy_source(get("ts"))
+    fit_on = over_confident(300, 4, seed=4)
+    procal = fitted("procal", fit_on)
+    monkeypatch.setattr(numpy_code, "MOST_BYTES", 1000)
+    with pytest.raises(ExportError, match=r"keeps 3,\d\d\d numbers .*too many"):
+        numpy_source(procal)
+    monkeypatch.delitem(numpy_code.RECIPES, "ts")
+    with pytest.raises(ExportError, match="cannot be written"):
+        numpy_source(fitted("ts", fit_on))
+
+
+def test_a_setting_from_a_strange_file_cannot_become_code():
+    smart = fitted("smart", over_confident(300, 4, seed=4))
+    smart.objective = '"""\nraise SystemExit\n"""'
+    with pytest.raises(ExportError, match="objective"):
+        numpy_source(smart)
+
+
+def test_a_loaded_calibrator_is_written_alike():
+    smart = fitted("smart", over_confident(300, 4, seed=4))
+    loaded = load_calibrator(calibrator_bytes(smart), device="cpu")
+    assert numpy_source(loaded) == numpy_source(smart)
+    assert torch.equal(loaded.theta_, smart.theta_)

@@ -1,0 +1,169 @@
+"""Leaderboards as CSV, JSON and LaTeX: what is read back from the text is what was put in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+import smart_core as sc
+from smart_core.errors import CalibrationError, ExportError
+from smart_core.experiments.compare import Comparison, MethodResult
+from smart_core.export.tables import comparison_csv, comparison_json, comparison_latex, escaped
+from smart_core.metrics.floor import Floor
+from smart_core.metrics.intervals import Interval
+from tests.data.files import example
+
+NAMES = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")
+
+
+def row(id: str, **values: list[float]) -> MethodResult:
+    filled = {name: values.get(name, [0.25] * len(next(iter(values.values())))) for name in NAMES}
+    intervals = {name: Interval(0.1, 0.4, 0.95, "made up") for name in NAMES}
+    return MethodResult(id, True, parameters=1, fit_seconds=0.5, values=filled, intervals=intervals)
+
+
+def board(name: str = "set", **changes: object) -> Comparison:
+    logits, labels = example()
+    part = sc.Part(logits, labels)
+    results = {
+        "vanilla": row("vanilla", ece=[0.0434], nll=[0.5], accuracy=[0.95]),
+        "ts": row("ts", ece=[0.0138], nll=[0.25], accuracy=[0.95]),
+        "fc": MethodResult("fc", False, reason="needs features and head"),
+        "smart": row("smart", ece=[0.0070, 0.0080, 0.0078], nll=[0.3, 0.3, 0.3], accuracy=[0.96, 0.94, 0.95]),
+        "pts": row("pts", ece=[0.008, 0.0081, 0.0082], nll=[0.3, 0.3, 0.3], accuracy=[0.9, 0.9, 0.9]),
+    }
+    made = {
+        "floor": {"ece": Floor(0.003, 0.0042, 100)},
+        "tied": {"vanilla": False, "ts": False, "smart": True, "pts": True},
+        "best": "smart",
+        **changes,
+    }
+    return Comparison(sc.LogitSet(name, part, part), results, **made)
+
+
+def parsed(text: str) -> tuple[str, list[list[str]]]:
+    """Column letters and cells of the one tabular; asserts that LaTeX could read it."""
+    plain = re.sub(r"\\[{}&%$#_]", "", text)
+    depth = 0
+    for character in plain:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        assert depth >= 0
+    assert depth == 0
+    assert plain.count("$") % 2 == 0
+    assert "%" not in plain
+    assert "#" not in plain
+    opened: list[str] = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert opened == []
+    letters, body = re.search(r"\\begin\{tabular\}\{(\w+)\}\n(.*)\\end\{tabular\}", text, re.DOTALL).groups()
+    rules = [line for line in body.splitlines() if line.startswith("\\") and line.endswith("rule")]
+    assert rules[0] == r"\toprule"
+    assert rules[1] == r"\midrule"
+    assert rules[-1] == r"\bottomrule"
+    rows = [line for line in body.splitlines() if line not in rules]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)&", line.removesuffix(r"\\"))] for line in rows]
+    assert all(line.endswith(r"\\") for line in rows)
+    assert {len(line) for line in cells} == {len(letters)}
+    return letters, cells
+
+
+def test_methods_as_columns_in_the_papers_layout():
+    letters, (header, figures) = parsed(comparison_latex(board()))
+    assert letters == "llcccccc"
+    assert header == ["Data", "Metric", "Vanilla", "TS", "PTS", "FC", "SMART", "Floor"]
+    assert figures == [
+        "set",
+        r"ECE (\%) $\downarrow$",
+        "$4.34$",
+        "$1.38$",
+        r"$\underline{0.81 \pm 0.01}$",
+        "--",
+        r"$\mathbf{0.76 \pm 0.05}$",  # std of 0.70, 0.80, 0.78 by hand: sqrt(0.0056 / 2) = 0.0529
+        "$0.42$",
+    ]
+
+
+def test_methods_as_rows_with_the_floor_last():
+    _, (header, *rows) = parsed(comparison_latex(board(), methods="rows", metrics=["ece", "nll", "accuracy"]))
+    assert header == ["Method", r"ECE (\%) $\downarrow$", r"NLL $\downarrow$", r"Accuracy (\%) $\uparrow$"]
+    assert [line[0] for line in rows] == ["Vanilla", "TS", "PTS", "FC", "SMART", "Noise floor"]
+    assert [line[2] for line in rows][:2] == ["$0.5000$", r"$\mathbf{0.2500}$"]
+    # equal means are all best; only the primary metric has a test, so nothing is underlined here
+    assert [line[3].startswith(r"$\mathbf") for line in rows] == [True, True, False, False, True, False]
+    assert not any("underline" in line[2] + line[3] for line in rows)
+    assert rows[3][1:] == ["--"] * 3
+    assert rows[-1][1:] == ["$0.42$", "--", "--"]
+
+
+def test_several_sets_and_metrics():
+    text = comparison_latex([board("one"), board("two", floor={}, tied={})], metrics=["ece", "accuracy"])
+    _, (_, *rows) = parsed(text)
+    assert [line[0] for line in rows] == ["one", "", "two", ""]
+    assert rows[2][-1] == "--"
+    assert "underline" not in "".join(rows[2])
+    assert text.count(r"\midrule") == 2
+
+
+def test_names_are_printed_as_they_stand():
+    hostile = '50% of R&D_{x}^2 ~ $a$ #1 \\input{/etc/passwd} <b>|"q"\n\x00end'
+    _, (_, figures) = parsed(comparison_latex(board(hostile)))
+    back = figures[0]
+    for written, character in (
+        (r"\textbackslash{}", "\\"),
+        (r"\textasciitilde{}", "~"),
+        (r"\textasciicircum{}", "^"),
+        (r"\textless{}", "<"),
+        (r"\textgreater{}", ">"),
+        (r"\textbar{}", "|"),
+        (r"\textquotedbl{}", '"'),
+    ):
+        assert written in back
+        back = back.replace(written, f"\0{ord(character):03d}")
+    back = re.sub(r"\\([{}&%$#_])", r"\1", back)
+    assert "\\" not in back
+    back = re.sub(r"\0(\d{3})", lambda found: chr(int(found[1])), back)
+    assert back == hostile.replace("\n\x00", " ")
+    assert escaped("ResNet-50, α") == "ResNet-50, α"
+
+
+def test_a_board_without_a_finished_row():
+    empty = board(floor={}, tied={}, best=None)
+    empty.results = {"fc": empty.results["fc"]}
+    _, (_, figures) = parsed(comparison_latex(empty))
+    assert figures[2:] == ["--", "--"]
+
+
+def test_wrong_use_is_one_sentence():
+    with pytest.raises(ExportError, match="one data set"):
+        comparison_latex([board(), board()], methods="rows")
+    with pytest.raises(ExportError, match="at least one"):
+        comparison_latex([])
+    with pytest.raises(CalibrationError, match="no metric 'x'"):
+        comparison_latex(board(), metrics=["x"])
+
+
+def test_csv_keeps_every_digit():
+    comparison = board()
+    comparison.results["ts"].values["ece"] = [0.1 + 0.2]
+    rows = {line["method"]: line for line in csv.DictReader(io.StringIO(comparison_csv(comparison)))}
+    assert list(rows) == ["vanilla", "ts", "fc", "smart", "pts"]
+    assert float(rows["ts"]["ece"]) == 0.1 + 0.2
+    assert float(rows["smart"]["ece_std"]) == pytest.approx(np.std([0.0070, 0.0080, 0.0078], ddof=1))
+    assert rows["fc"]["reason"] == "needs features and head"
+    assert rows["fc"]["ece"] == ""
+
+
+def test_json_is_that_of_the_command_line():
+    content = json.loads(comparison_json(board("näme")))
+    assert content["data"]["name"] == "näme"
+    assert content["methods"]["ts"]["metrics"]["ece"]["mean"] == 0.0138
+    assert content["methods"]["fc"] == {"available": False, "reason": "needs features and head"}

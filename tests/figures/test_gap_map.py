@@ -1,0 +1,76 @@
+"""The heat map of gaps against a pandas grouping of the samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from smart_core.figures.gap_map import gap_heatmap
+from smart_core.margin_groups import margin_edges, samples_in
+from tests.figures.samples import evaluation_of, texts, too_sure
+
+
+def by_pandas(judged, edges: np.ndarray, bins: int) -> pd.DataFrame:
+    frame = pd.DataFrame({"p": judged.confidence, "a": judged.correct, "m": judged.margin})
+    frame["group"] = pd.cut(frame["m"], edges, include_lowest=True, labels=False)
+    frame["bin"] = pd.cut(frame["p"], np.linspace(0, 1, bins + 1), include_lowest=True, labels=False)
+    found = frame.groupby(["group", "bin"]).agg(n=("p", "size"), p=("p", "mean"), a=("a", "mean"))
+    return found.assign(gap=found["p"] - found["a"])
+
+
+def test_colours_are_the_gaps_and_thin_cells_are_dimmed() -> None:
+    judged, bins = too_sure(1500), 60
+    edges = margin_edges(judged.margin, 4)
+    expected = by_pandas(judged, edges, bins)
+    full, dim = [t for t in gap_heatmap(judged, edges, bins).figure.data if t.type == "heatmap"]
+    assert dim.opacity < 0.5 < full.opacity
+    seen = 0
+    for (group, column), cell in expected.iterrows():
+        layer, other = (full, dim) if cell["n"] >= 5 else (dim, full)
+        assert layer.z[group][column] == pytest.approx(cell["gap"])
+        assert np.isnan(other.z[group][column])
+        seen += 1
+    assert np.isfinite(full.z).sum() + np.isfinite(dim.z).sum() == seen
+    assert (expected["n"] < 5).any()  # the case is there
+
+
+def test_every_cell_can_be_selected_and_leads_to_its_samples() -> None:
+    judged, bins = too_sure(700, seed=3), 8
+    edges = margin_edges(judged.margin, 3)
+    chart = gap_heatmap(judged, edges, bins)
+    (points,) = [t for t in chart.figure.data if t.name == "cells"]
+    total = 0
+    for x, y, data in zip(points.x, points.y, points.customdata, strict=True):
+        group, column, count = int(data[0]), int(data[1]), int(data[2])
+        assert y == group
+        assert int(x * bins) == column
+        assert samples_in(judged, edges, bins, group=group, confidence_bin=column).size == count
+        total += count
+    assert total == 700
+
+
+def test_words_name_the_largest_gap_of_a_cell_with_enough_samples() -> None:
+    # a lone sample is off by 0.95, six are off by 0.3
+    judged = evaluation_of([0.95] + [0.8] * 6, [0] + [1, 0] * 3, [1.0] + [3.0] * 6)
+    chart = gap_heatmap(judged, [0.0, 2.0, 4.0], 10)
+    assert "1 cell with fewer than 5 samples dimmed" in chart.alt
+    assert "largest gap is at margin 2.0–4.0 and confidence 70.0\u00a0% to 80.0\u00a0%" in chart.alt
+    assert "6 samples claim 80.0\u00a0% and are right 50.0\u00a0% of the time" in chart.alt
+    assert list(chart.table["samples"]) == [1, 6]
+    np.testing.assert_allclose(chart.table["gap"], [0.95, 0.3])
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_scale_is_even_about_zero(dark: bool) -> None:
+    chart = gap_heatmap(too_sure(400), [0, 2, 20], dark=dark)
+    scale = chart.figure.layout.coloraxis
+    assert scale.cmin == -scale.cmax
+    assert scale.cmid == 0
+    assert "nan" not in texts(chart.figure)
+
+
+def test_one_sample_has_no_cell_to_speak_of() -> None:
+    chart = gap_heatmap(evaluation_of([1.0], [1], [0.0]), [0.0, 0.0])
+    assert chart.alt.endswith("no cell holds 5 samples.")
+    assert len(chart.table) == 1

@@ -1,0 +1,159 @@
+"""The leaderboard's picture: rows of a comparison written by hand, read back from the figure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smart_core.experiments.compare import Comparison, MethodResult
+from smart_core.figures.chart import Chart
+from smart_core.figures.intervals_plot import leaderboard_plot
+from smart_core.figures.theme import PALETTE, style
+from smart_core.metrics.floor import Floor
+from smart_core.metrics.intervals import Interval
+from tests.figures.samples import NASTY, named, texts
+
+
+def row(
+    id: str,
+    values: list[float],
+    ends: tuple[float, float] | None = None,
+    floor: tuple[float, float] | None = None,
+    metric: str = "ece",
+) -> MethodResult:
+    return MethodResult(
+        id,
+        available=True,
+        values={metric: values},
+        intervals={metric: Interval(*ends, 0.95, "of it")} if ends else {},
+        floor={metric: Floor(*floor, 100)} if floor else {},
+    )
+
+
+def comparison(*rows: MethodResult, **fields: Any) -> Comparison:
+    return Comparison(data=None, results={row.id: row for row in rows}, floor={}, **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def three() -> Comparison:
+    return comparison(
+        row("vanilla", [0.05], (0.045, 0.056), (0.002, 0.004)),
+        row("smart", [0.011, 0.009, 0.010], (0.006, 0.013), (0.005, 0.0105)),
+        row("ts", [0.012], (0.007, 0.016), (0.004, 0.008)),
+        MethodResult("fc", available=False, reason="needs features and head"),
+        tied={"smart": True, "ts": True, "vanilla": False},
+        best="smart",
+    )
+
+
+def order(chart: Chart) -> list[str]:
+    return list(chart.figure.layout.yaxis.ticktext)
+
+
+def marker(chart: Chart, id: str) -> Any:
+    (found,) = named(chart.figure, style(id).label)
+    return found
+
+
+def test_rows_are_sorted_with_the_best_on_top(three: Comparison) -> None:
+    chart = leaderboard_plot(three)
+    assert order(chart) == ["<b>SMART</b>", "TS", "Vanilla"]
+    bottom, top = chart.figure.layout.yaxis.range
+    assert bottom > top  # row 0 is the uppermost
+    for number, (id, value) in enumerate([("smart", 0.010), ("ts", 0.012), ("vanilla", 0.05)]):
+        assert list(marker(chart, id).x) == [pytest.approx(value)]
+        assert list(marker(chart, id).y) == [number]
+        assert marker(chart, id).marker.color == PALETTE[id].color
+
+
+def test_intervals_seeds_and_floors_are_those_of_the_rows(three: Comparison) -> None:
+    chart = leaderboard_plot(three)
+    assert [list(t.x) for t in named(chart.figure, "interval")] == [[0.006, 0.013], [0.007, 0.016], [0.045, 0.056]]
+    (seeds,) = named(chart.figure, "seeds")
+    assert sorted(zip(seeds.y, seeds.x, strict=True)) == [(0, 0.009), (0, 0.010), (0, 0.011)]
+    (floor,) = named(chart.figure, "noise floor")
+    ends = [(low, pytest.approx(low + width)) for low, width in zip(floor.base, floor.x, strict=True)]
+    assert ends == [(0.005, 0.0105), (0.004, 0.008), (0.002, 0.004)]
+
+
+def test_ties_are_filled_and_the_others_hollow(three: Comparison) -> None:
+    chart = leaderboard_plot(three)
+    assert [marker(chart, id).marker.symbol for id in ("smart", "ts", "vanilla")] == ["circle", "circle", "circle-open"]
+    assert named(chart.figure, "best or tied")
+
+
+def test_no_verdict_by_a_metric_that_was_not_tested(three: Comparison) -> None:
+    for id, value in (("vanilla", 0.9), ("smart", 0.95), ("ts", 0.93)):
+        three.results[id].values["accuracy"] = [value]
+    chart = leaderboard_plot(three, "accuracy")
+    assert order(chart) == ["SMART", "TS", "Vanilla"]  # higher is better, and none is bold
+    assert not named(chart.figure, "best or tied")
+    assert "told apart" not in chart.alt
+    low, high = chart.figure.layout.xaxis.range
+    assert 0.85 < low < 0.9
+    assert 0.95 < high < 1
+
+
+def test_words_and_table(three: Comparison) -> None:
+    chart = leaderboard_plot(three)
+    assert "SMART is best with 1.00\u00a0%, Vanilla worst with 5.00\u00a0%" in chart.alt
+    assert "TS cannot be told apart from SMART" in chart.alt
+    assert "SMART within the noise floor" in chart.alt
+    assert "Without a value: FC." in chart.alt
+    table = chart.table.set_index("method")
+    assert list(table.index) == ["SMART", "TS", "Vanilla"]
+    assert table.loc["SMART", "ECE"] == pytest.approx(0.010)
+    assert table.loc["SMART", "spread over seeds (standard deviation)"] == pytest.approx(0.001)
+    assert list(table["95 % high"]) == [0.013, 0.016, 0.056]
+    assert list(table["tied with the best"]) == [True, True, False]
+
+
+def test_a_method_far_worse_is_drawn_at_the_edge_with_its_value() -> None:
+    near = [
+        row(id, [value], (value - 0.002, value + 0.002))
+        for id, value in (("ts", 0.010), ("ets", 0.011), ("smart", 0.009), ("pts", 0.012))
+    ]
+    chart = leaderboard_plot(comparison(*near, row("matrix", [0.31], (0.30, 0.32))))
+    far = marker(chart, "matrix")
+    low, high = chart.figure.layout.xaxis.range
+    assert high < 0.05
+    assert low < far.x[0] <= high
+    assert far.marker.symbol == "triangle-right"
+    assert far.text[0].startswith("31.00")
+    assert chart.table.set_index("method").loc["Matrix", "ECE"] == 0.31
+    assert "Matrix worst with 31.00\u00a0%" in chart.alt
+
+
+def test_rows_without_interval_floor_or_value() -> None:
+    chart = leaderboard_plot(
+        comparison(row("ts", [0.02, math.nan]), row("pts", [math.nan]), row("smart", [0.01], (0.005, 0.02)))
+    )
+    assert order(chart) == ["SMART", "TS"]
+    assert list(marker(chart, "ts").x) == [0.02]
+    assert len(named(chart.figure, "interval")) == 1
+    assert "Without a value: PTS." in chart.alt
+    assert "nan" not in texts(chart.figure)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_twenty_rows_and_odd_names(dark: bool) -> None:
+    ids = [*PALETTE, "mine", "other", NASTY]
+    chart = leaderboard_plot(comparison(*(row(id, [0.01 + i / 1000]) for i, id in enumerate(ids))), dark=dark)
+    assert len(order(chart)) == 20
+    assert "&lt;b&gt;bold" in order(chart)[-1]
+    assert "<b>bold" not in texts(chart.figure)
+    assert chart.figure.layout.height > 20 * 25
+    assert style(NASTY).label == chart.table["method"].iloc[-1]
+
+
+def test_one_row_and_none() -> None:
+    one = leaderboard_plot(comparison(row("ts", [0.0], (0.0, 0.0))))
+    assert np.isfinite(one.figure.layout.xaxis.range).all()
+    low, high = one.figure.layout.xaxis.range
+    assert low < high
+    none = leaderboard_plot(comparison(MethodResult("fc", available=False, reason="needs features")))
+    assert none.table.empty
+    assert none.alt == "Leaderboard by ECE without any finished method."

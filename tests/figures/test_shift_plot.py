@@ -1,0 +1,110 @@
+"""Shift figures: reductions by hand, cut bars with their numbers, best cells and harm in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smart_core.errors import CalibrationError
+from smart_core.experiments.shift import Shift
+from smart_core.experiments.table import SeedTable
+from smart_core.figures.shift_plot import reduction_bars, shift_heatmap
+from smart_core.figures.theme import PALETTE
+
+
+def made(values: Any, rows: tuple = ("vanilla", "ts", "smart"), columns: tuple = ("fog", "snow")) -> Shift:
+    empty = SeedTable.empty("method", "target", rows, columns, 1, ("ece", "accuracy"))
+    shift = Shift(**vars(empty))
+    shift.metrics["ece"][:, :, 0] = values
+    shift.metrics["accuracy"][:, :, 0] = 0.9
+    return shift
+
+
+USUAL = [[0.10, 0.20], [0.02, 0.30], [0.01, 0.02]]
+
+
+def bars(figure: Any) -> dict[str, Any]:
+    return {trace.name: trace for trace in figure.data if trace.type == "bar"}
+
+
+def test_bars_are_the_share_of_the_error_taken_away():
+    chart = reduction_bars(made(USUAL))
+    found = bars(chart.figure)
+    assert list(found) == ["TS", "SMART"]  # the model itself is what they are compared with
+    np.testing.assert_allclose(found["TS"].y, [0.8, -0.5])
+    np.testing.assert_allclose(found["SMART"].y, [0.9, 0.9])
+    assert found["SMART"].marker.color == PALETTE["smart"].color
+    assert list(chart.figure.layout.xaxis.ticktext) == ["fog", "snow"]
+    np.testing.assert_allclose(chart.table["reduction"], [0.8, 0.9, -0.5, 0.9])
+
+
+def test_alt_names_best_worst_and_harm():
+    alt = reduction_bars(made(USUAL)).alt.replace("\u00a0", " ")
+    assert "on average most by SMART, 90.0 %, least by TS, 15.0 %" in alt
+    assert "Harm: TS on snow (-50.0 %)" in alt
+
+
+def test_great_harm_is_cut_and_its_number_written():
+    chart = reduction_bars(made([[0.1, 0.1], [0.5, 0.05], [0.02, 0.02]]))
+    ts = bars(chart.figure)["TS"]
+    np.testing.assert_allclose(ts.y, [-1.0, 0.5])
+    assert list(ts.text) == ["-400%", ""]
+    np.testing.assert_allclose(chart.table["reduction"], [-4.0, 0.8, 0.5, 0.8])
+
+
+def test_many_bars_lie():
+    groups = tuple(f"corruption {n}" for n in range(15))
+    rows = ("vanilla", "ts", "pts", "smart")
+    values = np.random.default_rng(0).uniform(0.01, 0.1, (4, 15))
+    found = bars(reduction_bars(made(values, rows, groups)).figure)
+    assert {trace.orientation for trace in found.values()} == {"h"}
+    np.testing.assert_allclose(found["PTS"].x, np.maximum(1 - values[2] / values[0], -1))
+    assert {t.orientation for t in bars(reduction_bars(made(USUAL)).figure).values()} == {"v"}
+    assert {t.orientation for t in bars(reduction_bars(made(USUAL), horizontal=True).figure).values()} == {"h"}
+
+
+def test_missing_values_leave_no_bar():
+    chart = reduction_bars(made([[0.1, 0.0], [0.05, 0.1], [np.nan, 0.1]]))
+    found = bars(chart.figure)
+    assert list(found["TS"].x) == [0]  # nothing can be taken away from no error
+    assert len(found["SMART"].x) == 0
+    assert len(chart.table) == 1
+    assert "no value yet" in reduction_bars(made(np.full((3, 2), np.nan))).alt
+
+
+def test_accuracy_is_not_an_error():
+    with pytest.raises(CalibrationError, match="Accuracy is not an error"):
+        reduction_bars(made(USUAL), "accuracy")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_cells_are_groups_by_methods(dark: bool):
+    chart = shift_heatmap(made(USUAL), dark=dark)
+    (heat,) = [trace for trace in chart.figure.data if trace.type == "heatmap"]
+    np.testing.assert_allclose(heat.z, np.array(USUAL).T)
+    text = [note.text for note in chart.figure.layout.annotations]
+    assert text == ["10.00", "2.00", "★ 1.00", "20.00", "30.00", "★ 2.00"]
+    assert list(chart.figure.layout.xaxis.ticktext) == ["Vanilla", "TS", "SMART"]
+    assert [trace.name for trace in chart.figure.data].count("best of its group") == 1
+    alt = chart.alt.replace("\u00a0", " ")
+    assert "SMART is best in 2 of 2 groups; the worst cell is TS on snow with 30.00 %" in alt
+    np.testing.assert_allclose(chart.table["ECE"], np.ravel(heat.z))
+
+
+def test_cells_without_a_value():
+    chart = shift_heatmap(made(np.full((3, 2), np.nan)))
+    assert "no value yet" in chart.alt
+    assert "NaN" not in chart.figure.to_json()
+
+
+def test_foreign_group_names():
+    hostile = ("<img src=x>", "a%{x}$b$", "n" * 200)
+    shift = made([[0.1] * 3, [0.2] * 3, [0.05] * 3], columns=hostile)
+    for chart in (reduction_bars(shift), shift_heatmap(shift)):
+        axes = [*(chart.figure.layout.xaxis.ticktext or ()), *(chart.figure.layout.yaxis.ticktext or ())]
+        assert "&lt;img src=x&gt;" in axes
+        assert max(map(len, axes)) < 60
+        assert "%{x}" not in "".join(axes)
+        assert "<img" not in str([trace.customdata for trace in chart.figure.data])

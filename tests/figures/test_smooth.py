@@ -1,0 +1,126 @@
+"""The smoothed diagram: what is drawn against direct kernel sums, its ends, its band and its words."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from smart_core.figures.smooth import smooth_reliability
+from smart_core.figures.theme import PALETTE
+from tests.figures.samples import NASTY, texts
+from tests.metrics.samples import forecasts
+
+
+def kernel_accuracy(t: np.ndarray, p: np.ndarray, a: np.ndarray, sigma: float) -> np.ndarray:
+    """Accuracy at t by summing the Gaussian over p and its images in both mirrors."""
+    weight = sum(np.exp(-0.5 * ((t[:, None] - image) / sigma) ** 2) for image in (p, -p, 2 - p))
+    return (weight * a).sum(axis=1) / weight.sum(axis=1)
+
+
+def line_of(chart, start: str):
+    (found,) = [t for t in chart.figure.data if t.yaxis == "y" and t.name.startswith(start) and t.fill is None]
+    return found
+
+
+def test_line_is_the_kernel_average_at_the_width_of_the_error() -> None:
+    p, a = forecasts(2000, seed=1, shift=-0.12)
+    chart = smooth_reliability({"ts": (p, a)})
+    line = line_of(chart, "TS")
+    sigma = chart.table["kernel width"].iloc[0]
+    assert sigma == chart.table["SmoothECE"].iloc[0]
+    # one sign throughout: the error is the mean residual
+    assert sigma == pytest.approx(abs(np.mean(p - a)), abs=0.005)
+    shown = np.isfinite(line.y)
+    assert shown.sum() > 150
+    expected = kernel_accuracy(np.asarray(line.x)[shown], p, a, sigma)
+    np.testing.assert_allclose(np.asarray(line.y)[shown], expected, atol=2e-3)
+    assert line.line.color == PALETTE["ts"].color
+    assert line.name == f"TS: smECE {100 * sigma:.1f}\u00a0%"
+
+
+def test_lower_panel_counts_samples() -> None:
+    p, a = forecasts(4000, seed=2)
+    chart = smooth_reliability({"vanilla": (p, a)})
+    (density,) = [t for t in chart.figure.data if t.yaxis == "y2"]
+    # samples per 0.01 of confidence, summed over the axis, are all samples
+    assert np.trapezoid(density.customdata, density.x) * 100 == pytest.approx(4000, rel=0.01)
+
+
+def test_curve_ends_where_there_are_no_samples_and_is_cut_where_they_are_missing_between() -> None:
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.uniform(0.3, 0.35, 300), rng.uniform(0.75, 0.8, 300)])
+    chart = smooth_reliability({"vanilla": (p, rng.random(600) < p)})
+    line = line_of(chart, "Vanilla")
+    seen = np.asarray(line.x)[np.isfinite(line.y)]
+    assert seen.min() > 0.2
+    assert seen.max() < 0.95
+    assert not ((seen > 0.45) & (seen < 0.65)).any()
+    (band,) = [t for t in chart.figure.data if t.fill == "toself"]
+    assert np.isnan(np.asarray(band.x, dtype=float)).sum() == 1  # two stretches
+
+
+def test_band_is_drawn_for_one_curve_only_unless_asked_for() -> None:
+    pair = forecasts(500)
+    two = {"vanilla": pair, "smart": pair}
+    assert not [t for t in smooth_reliability(two).figure.data if t.fill == "toself"]
+    assert len([t for t in smooth_reliability(two, band=True).figure.data if t.fill == "toself"]) == 2
+    alone = smooth_reliability({"vanilla": pair})
+    (band,) = [t for t in alone.figure.data if t.fill == "toself"]
+    line = line_of(alone, "Vanilla")
+    half = len(band.x) // 2
+    heights = dict(zip(line.x, line.y, strict=True))
+    drawn = np.array([heights[x] for x in band.x[:half]])
+    assert (np.asarray(band.y[:half]) <= drawn).all()
+    assert (drawn <= np.asarray(band.y[half:])[::-1]).all()
+
+
+def test_table_holds_what_is_drawn() -> None:
+    chart = smooth_reliability({"vanilla": forecasts(300), "smart": forecasts(300, seed=1)})
+    for id, label in (("vanilla", "Vanilla"), ("smart", "SMART")):
+        rows = chart.table[chart.table["method"] == label]
+        line = line_of(chart, PALETTE[id].label)
+        np.testing.assert_array_equal(rows["confidence"], line.x)
+        np.testing.assert_array_equal(rows["smoothed accuracy"], line.y)
+
+
+def test_words_name_the_best_and_the_worst() -> None:
+    good, bad = forecasts(3000), forecasts(3000, shift=-0.2)
+    chart = smooth_reliability({"smart": bad, "ts": good})
+    assert "smallest for TS" in chart.alt
+    assert "largest for SMART (2" in chart.alt or "largest for SMART (1" in chart.alt
+    alone = smooth_reliability({"smart": bad}, labels={"smart": "mine"})
+    assert alone.alt.startswith("Smoothed reliability diagram of mine: SmoothECE ")
+
+
+@pytest.mark.parametrize("pair", [([1.0], [1]), ([1.0], [0]), ([0.5, 0.5], [0, 1]), ([0.0, 1.0], [0, 1])])
+def test_a_sample_or_two(pair: tuple[list[float], list[int]]) -> None:
+    chart = smooth_reliability({"vanilla": pair})
+    assert texts(chart.figure)
+    assert np.isfinite(line_of(chart, "Vanilla").y).any()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_twenty_curves_with_odd_names_keep_their_legend(dark: bool) -> None:
+    ids = [*PALETTE, "mine", "other", NASTY]
+    chart = smooth_reliability({id: forecasts(200, seed) for seed, id in enumerate(ids)}, dark=dark)
+    shown = [t.name for t in chart.figure.data if t.showlegend is not False]
+    assert len(shown) == 21
+    assert "<b>" not in texts(chart.figure)
+    assert "&lt;b&gt;bold" in texts(chart.figure)
+    assert chart.figure.layout.legend.title.text == "smECE"
+
+
+def test_nothing_leaves_the_diagonal() -> None:
+    chart = smooth_reliability({})
+    assert [t.name for t in chart.figure.data] == ["perfectly calibrated"]
+    assert chart.table.empty
+
+
+def test_fifty_thousand_samples_are_quick() -> None:
+    pair = forecasts(50_000)
+    smooth_reliability({"vanilla": forecasts(10)})  # imports
+    start = time.process_time()
+    smooth_reliability({"vanilla": pair})
+    assert time.process_time() - start < 0.5
