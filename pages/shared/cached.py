@@ -1,14 +1,22 @@
-"""Engine calls that are remembered, keyed by the SHA-256 of the content and never by a sample of it."""
+"""Engine calls that are remembered, keyed by the SHA-256 of the content and never by a sample of it.
+
+Samples are the same for everybody and kept once. What comes from a session's own file is kept for that session only.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 
 import sample_logits
 import smart_core as sc
+from smart_core.evaluation import HEADLINE
+from smart_core.experiments.method_result import evaluation_floors, evaluation_interval
+from smart_core.margin_groups import MarginGroup, with_intervals
+from smart_core.margin_groups import margin_groups as judged_groups
 from smart_core.metrics.bootstrap import ReliabilityBand, bootstrap_reliability_band
 from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.intervals import Interval, interval
@@ -20,25 +28,35 @@ def sample(name: str) -> sc.LogitSet:
     return _load(hashlib.sha256(content).hexdigest(), f"{name}.npz", content)
 
 
-@st.cache_resource(max_entries=4, show_spinner="Reading the logits")
+@st.cache_resource(max_entries=16, show_spinner="Reading the logits")
 def _load(content_hash: str, name: str, _content: bytes) -> sc.LogitSet:
     return sc.load(_content, name=name)
 
 
-def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
+def resplit(data: sc.LogitSet, fraction: float, seed: int) -> sc.LogitSet:
+    """The rows of both parts, divided anew."""
+    return _resplit(data.content_hash, fraction, seed, data)
+
+
+@st.cache_resource(max_entries=2, show_spinner="Splitting", scope="session")
+def _resplit(content_hash: str, fraction: float, seed: int, _data: sc.LogitSet) -> sc.LogitSet:
+    return _data.resplit(fraction, seed=seed)
+
+
+def uncalibrated(data: sc.LogitSet, bins: int = 15) -> sc.Evaluation:
     """The model's own confidences on the test part."""
-    return _uncalibrated(data.content_hash, data)
+    return _uncalibrated(data.content_hash, bins, data)
 
 
-@st.cache_resource(max_entries=8, show_spinner="Judging the model")
-def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
-    model = sc.Vanilla().fit(_data.validation.logits, _data.validation.labels)
-    return sc.evaluate(model, _data.test)
+@st.cache_resource(max_entries=8, show_spinner="Judging the model", scope="session")
+def _uncalibrated(content_hash: str, bins: int, _data: sc.LogitSet) -> sc.Evaluation:
+    model = sc.Vanilla().fit(_data.validation.logits[:2], _data.validation.labels[:2])
+    return sc.evaluate(model, _data.test, bins=bins)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What sampling noise does to the uncalibrated ECE and to the reliability diagram."""
+    """What sampling noise does to the uncalibrated metric and to the reliability diagram."""
 
     interval: Interval
     floor: Floor
@@ -47,10 +65,10 @@ class Noise:
 
 def ece_noise(data: sc.LogitSet, bins: int) -> Noise:
     """Interval and floor of the uncalibrated ECE, and the band of the reliability diagram."""
-    return _ece_noise(data.content_hash, bins, uncalibrated(data))
+    return _ece_noise(data.content_hash, bins, uncalibrated(data, bins))
 
 
-@st.cache_data(max_entries=64, show_spinner="Measuring the noise")
+@st.cache_data(max_entries=64, show_spinner="Measuring the noise", scope="session")
 def _ece_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> Noise:
     confidence, correct = _judged.confidence, _judged.correct
     return Noise(
@@ -58,3 +76,70 @@ def _ece_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> Noise:
         noise_floor("ece", confidence, bins=bins),
         bootstrap_reliability_band(confidence, correct, bins=bins),
     )
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Interval and, where it has one, noise floor of every headline metric of the uncalibrated model."""
+
+    intervals: dict[str, Interval]
+    floors: dict[str, Floor]
+
+
+def headline(data: sc.LogitSet, bins: int) -> Headline:
+    """What noise makes of the model's own figures."""
+    return _headline(data.content_hash, bins, uncalibrated(data, bins))
+
+
+@st.cache_data(max_entries=32, show_spinner="Measuring every metric", scope="session")
+def _headline(content_hash: str, bins: int, _judged: sc.Evaluation) -> Headline:
+    return Headline(
+        {name: evaluation_interval(name, _judged, bins) for name in HEADLINE}, evaluation_floors(_judged, bins)
+    )
+
+
+@dataclass(frozen=True)
+class FitNoise:
+    """What sampling noise does to the ECE of one fit."""
+
+    interval: Interval
+    floor: Floor
+
+
+def fit_noise(judged: sc.Evaluation, bins: int) -> FitNoise:
+    """Interval and floor of the ECE of a fit on test."""
+    return _fit_noise(_digest(judged), bins, judged)
+
+
+def _digest(judged: sc.Evaluation) -> str:
+    return hashlib.sha256(judged.confidence.tobytes() + judged.correct.tobytes()).hexdigest()
+
+
+@st.cache_data(max_entries=64, show_spinner="Measuring the noise", scope="session")
+def _fit_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> FitNoise:
+    return FitNoise(
+        interval("ece", _judged.confidence, _judged.correct, bins=bins),
+        noise_floor("ece", _judged.confidence, bins=bins),
+    )
+
+
+def margin_groups(data: sc.LogitSet, judged: sc.Evaluation, edges: Sequence[float], bins: int) -> list[MarginGroup]:
+    """The margin groups of a fit on the test part of `data`."""
+    return _margin_groups(f"{data.content_hash} {_digest(judged)}", tuple(edges), bins, judged)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, scope="session")
+def _margin_groups(content_hash: str, edges: tuple[float, ...], bins: int, _judged: sc.Evaluation) -> list[MarginGroup]:
+    return judged_groups(_judged, edges, bins)
+
+
+def group_intervals(data: sc.LogitSet, judged: sc.Evaluation, edges: Sequence[float], bins: int) -> list[MarginGroup]:
+    """The same groups with the interval of each one's ECE."""
+    return _group_intervals(f"{data.content_hash} {_digest(judged)}", tuple(edges), bins, judged)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Measuring the noise", scope="session")
+def _group_intervals(
+    content_hash: str, edges: tuple[float, ...], bins: int, _judged: sc.Evaluation
+) -> list[MarginGroup]:
+    return with_intervals(_judged, _margin_groups(content_hash, edges, bins, _judged), bins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,35 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
+import smart_core as sc
+from pages.shared.desk import Held
 from pages.shared.wording import percent, verdict
+from smart_core.data.logitset import Notice
+from smart_core.evaluation import HEADLINE, METRICS
+from tests.app.driving import open_page, plug_in_ece
 from tests.conftest import ROOT
 
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120).run()
+    return open_page("diagnose")
 
 
 def shown(app: AppTest) -> dict[str, str]:
     return {tile.label: tile.value for tile in app.metric}
 
 
-def test_opens_on_the_bundled_sample(app: AppTest) -> None:
+def test_opens_with_a_verdict_without_a_click() -> None:
+    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120).run()
     assert not app.exception
     assert app.title[0].value == "Diagnose"
-    assert any("fitted on **719**, judged on **719**" in line.value for line in app.sidebar.markdown)
+    assert any(line.value.startswith("#### ") for line in app.main.markdown)
+
+
+def test_opens_on_a_bundled_sample(app: AppTest) -> None:
+    assert not app.exception
+    assert app.title[0].value == "Diagnose"
+    assert any("fitted on **720**, judged on **720**" in line.value for line in app.sidebar.markdown)
     assert any(line.value.startswith("#### Too confident") for line in app.markdown)
 
 
@@ -39,16 +52,14 @@ def test_figures_are_those_of_the_file(app: AppTest) -> None:
     tiles = shown(app)
     assert tiles["Accuracy"] == percent(hit.mean())
     assert tiles["Mean confidence"] == percent(confidence.mean())
-    bin_of = np.ceil(confidence * 15).astype(int)
-    ece = sum(abs((confidence - hit)[bin_of == b].sum()) for b in range(16)) / len(hit)
-    assert tiles["ECE, 15 bins"] == percent(ece)
+    assert tiles["ECE, 15 bins"] == percent(plug_in_ece(confidence, hit))
 
 
 def test_interval_and_floor_are_shown(app: AppTest) -> None:
     tiles = {tile.label: tile for tile in app.metric}
     low, high = (float(side.rstrip("%\u00a0")) for side in tiles["ECE, 15 bins"].delta.split(" – "))
     # far from calibrated: the interval of the true ECE lies above the floor and around the estimate
-    assert 1.4 < low < 5.2 < high < 9
+    assert 1.5 < low < 4.3 < high < 8
     assert 0.5 < float(tiles["Noise floor"].value.rstrip("%\u00a0")) < 1.5
 
 
@@ -57,7 +68,7 @@ def test_bins_change_the_table(app: AppTest) -> None:
     assert "ECE, 10 bins" in shown(app)
     bars = _trace(app, "bar")
     assert len(_numbers(bars["y"])) == 10
-    assert _numbers(bars["y"]).sum() == 719
+    assert _numbers(bars["y"]).sum() == 720
 
 
 def _trace(app: AppTest, kind: str) -> dict[str, Any]:
@@ -72,6 +83,40 @@ def _numbers(column: Any) -> np.ndarray:
     if isinstance(column, dict):
         return np.frombuffer(base64.b64decode(column["bdata"]), dtype=column["dtype"])
     return np.asarray(column)
+
+
+def test_every_metric_has_its_interval(app: AppTest) -> None:
+    app.session_state["every-metric-box"] = True
+    app.run()
+    (found,) = [each.value for each in app.dataframe if "95 % interval" in each.value]
+    figures = found.set_index("metric")
+    assert set(figures.index) == {METRICS[name].label for name in HEADLINE}
+    with np.load(sample_logits.path("digits")) as bundle:
+        probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
+        labels = bundle["test_labels"]
+    of_label = probabilities[np.arange(len(labels)), labels]
+    assert figures.loc["NLL", "value"] == f"{-np.log(of_label).mean():.4f}"
+    assert figures.loc["Brier", "value"] == f"{((probabilities - np.eye(10)[labels]) ** 2).sum(axis=1).mean():.4f}"
+    assert figures.loc["NLL", "floor, 95 % of sets below"] == ""
+    assert figures.loc["ECE", "floor, 95 % of sets below"].endswith("%")
+
+
+def test_notices_of_the_data_are_shown() -> None:
+    app = open_page("diagnose")
+    data = sc.load(sample_logits.path("digits"))
+    noted = replace(data, notices=(Notice("odd", "Something *odd* was found."),))
+    app.session_state["desk"].sets["0123456789ab"] = Held(noted, "noted", 'sc.load("noted.npz")')
+    app.run().selectbox(key="data").set_value("0123456789ab").run()
+    assert [box.value for box in app.main.info] == [r"Something \*odd\* was found."]
+
+
+def test_the_python_prints_the_tiles(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(app.main.code[-1].value, {})
+    printed = float(capsys.readouterr().out.split()[0])
+    assert percent(printed) == shown(app)["ECE, 15 bins"]
 
 
 @pytest.mark.parametrize(

@@ -60,13 +60,13 @@ class Visit:
 
 
 @contextmanager
-def serve() -> Iterator[str]:
-    """A fresh server on a free port; yields its address."""
+def serve(app: str | Path = "dashboard.py") -> Iterator[str]:
+    """A fresh server of an app on a free port; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py"]
+    command = [sys.executable, "-m", "streamlit", "run", str(app)]
     options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
     server = subprocess.Popen(
         [*command, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -113,19 +113,22 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Callable[..., Visit]]:
-    """Open an address in a window of its own: `visit(url, width=1280, dark=False)`."""
+    """Open an address in a window of its own: `visit(url, width=1280, dark=False)`; the script `before` runs first."""
     contexts = []
 
-    def open_page(url: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Visit:
+    def open_page(url: str, *, width: int = 1280, height: int = 900, dark: bool = False, before: str = "") -> Visit:
         context = chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
         )
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         seen = Visit(context.new_page())
         host = urlsplit(url).netloc
         seen.page.on("console", lambda message: _note_console(seen, message))
         seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
         seen.page.on("request", lambda request: _note_request(seen, host, request.url))
+        if before:
+            seen.page.add_init_script(before)
         seen.page.goto(url, timeout=PATIENCE)
         seen.idle()
         return seen

@@ -17,12 +17,12 @@ Open = Callable[..., Visit]
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
-    seen = visit(server, width=width, dark=dark)
+    seen = visit(f"{server}/?data=digits", width=width, dark=dark)
     expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()
     expect(seen.page.get_by_role("heading", name="Too confident")).to_be_visible()
     chart = seen.page.locator(".st-key-reliability .js-plotly-plot")
     expect(chart.locator(".scatterlayer .trace").first).to_be_visible()
-    expect(seen.page.get_by_text("judged on 719").first).to_be_attached()
+    expect(seen.page.get_by_text("judged on 720").first).to_be_attached()
     background = "rgb(15, 19, 26)" if dark else "rgb(255, 255, 255)"
     expect(chart.locator(".main-svg").first).to_have_css("background-color", background)
     # nothing sticks out to the side
@@ -31,26 +31,26 @@ def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
     seen.clean()
 
 
-@pytest.mark.parametrize("path", ["/diagnose", "/diagnose?bins=10"])
+@pytest.mark.parametrize("path", ["/diagnose?data=digits", "/diagnose?data=digits&bins=10"])
 def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str) -> None:
     with serve() as address:
         seen = visit(address + path)
         expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()
         # only dashboard.py draws the sidebar's split
-        expect(seen.page.get_by_test_id("stSidebar").get_by_text("judged on 719")).to_be_attached()
+        expect(seen.page.get_by_test_id("stSidebar").get_by_text("judged on 720")).to_be_attached()
         expect(seen.page.get_by_text("ECE, 10 bins" if "bins" in path else "ECE, 15 bins")).to_be_visible()
         seen.clean()
 
 
 def test_the_door_keeps_the_query(server: str, visit: Open) -> None:
-    seen = visit(server + "/?bins=20")
+    seen = visit(server + "/?data=digits&bins=20")
     expect(seen.page.get_by_text("ECE, 20 bins")).to_be_visible()
-    assert seen.page.url == f"{server}/diagnose?bins=20"
+    assert seen.page.url == f"{server}/diagnose?data=digits&bins=20"
     seen.clean()
 
 
 def test_bins_are_kept_in_the_address(server: str, visit: Open) -> None:
-    seen = visit(server)
+    seen = visit(f"{server}/?data=digits")
     handle = seen.page.locator(".st-key-bins").get_by_role("slider")
     handle.focus()
     handle.press("ArrowLeft")

@@ -1,0 +1,214 @@
+"""Export: take the repair, its figures, and the whole session away."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.shared import address, board, cached, downloads, intake, library, restore, routing, show, state
+from pages.shared.desk import desk
+from pages.shared.wording import counted, percent, plain_text
+from smart_core import LogitSet
+from smart_core.calibrators import methods
+from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators.store import calibrator_bytes
+from smart_core.evaluation import METRICS
+from smart_core.experiments import MethodResult
+from smart_core.metrics import ece
+
+routing.enter()
+
+FEW_CLASSES = 100  # up to here, a file of all probabilities is of a handy size
+
+
+def choose(fitted: dict[str, MethodResult]) -> tuple[str, int]:
+    """The method, and the place of the seed among those fitted."""
+    ids = list(fitted)
+    with st.container(horizontal=True):
+        method = st.selectbox(
+            "Method",
+            ids,
+            index=ids.index("smart") if "smart" in ids else len(ids) - 1,
+            format_func=lambda id: methods()[id].label,
+            key="export-method",
+            persist_state="session",
+            help="Every method fitted on this data set and split.",
+        )
+        seeds = [calibrator.seed for calibrator in fitted[method].calibrators]
+        place = st.selectbox(
+            "Seed",
+            range(len(seeds)),
+            format_func=lambda number: str(seeds[number]),
+            key=f"export-seed-{method}",
+            persist_state="session",
+            help="A method that draws no random numbers has one fit only.",
+        )
+    return method, place
+
+
+def verdict(data: LogitSet, result: MethodResult, place: int, bins: int) -> None:
+    """What the chosen fit does on test, beside the model as it is."""
+    label = methods()[result.id].label
+    judged = result.evaluations[place]
+    error = ece(judged.confidence, judged.correct, bins)
+    before = cached.uncalibrated(data, bins)
+    noise = cached.fit_noise(judged, bins)
+    st.markdown(
+        f"#### {label} leaves an ECE of {percent(error, 2)} on the {len(data.test):,} test samples; the model as it is "
+        f"has {percent(ece(before.confidence, before.correct, bins), 2)}."
+    )
+    ends = f"{percent(noise.interval.low, 2)} to {percent(noise.interval.high, 2)}"
+    st.caption(
+        f"{bins} bins. 95 % interval of the population value: {ends}. A perfectly calibrated model with these "
+        f"confidences would stay below {percent(noise.floor.q95, 2)} in 95 % of sets."
+    )
+    row = board.row(data, result.id)
+    if row is not None and board.stale(row):
+        st.warning("The settings on Compare have changed since: this is the fit made before. Refit it there.")
+
+
+def calibrator_files(data: LogitSet, calibrator: Calibrator) -> None:
+    """The fitted calibrator in two forms, and how to apply each."""
+    title, method = library.title(), calibrator.id
+    name, module = downloads.stem(title, method), downloads.module(title, method)
+    features = calibrator.features_used_
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Calibrator.** Settings and learned numbers; no pickle.")
+        st.download_button(
+            "Download calibrator",
+            data=lambda: calibrator_bytes(calibrator),
+            file_name=f"{name}.safetensors",
+            mime="application/octet-stream",
+            key="export-calibrator",
+            type="primary",
+            on_click="ignore",
+        )
+        arguments = "logits, features=features" if features else "logits"
+        code = f'import smart_core as sc\n\nprobs = sc.load_calibrator("{name}.safetensors").predict_proba({arguments})'
+        st.code(code, language="python", wrap_lines=True)
+    with right:
+        st.markdown("**NumPy file.** One Python file that needs nothing but NumPy.")
+        text, why_not = downloads.numpy_file(calibrator)
+        if text is None:
+            st.info(plain_text(why_not))
+            return
+        st.download_button(
+            "Download NumPy file",
+            data=text,
+            file_name=f"{module}.py",
+            mime="text/x-python",
+            key="export-numpy",
+            on_click="ignore",
+        )
+        arguments = "logits, features" if features else "logits"
+        st.code(f"from {module} import predict_proba\n\nprobs = predict_proba({arguments})", language="python")
+
+
+def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
+    """Calibrated probabilities of the test part."""
+    name = downloads.stem(library.title(), calibrator.id, "probabilities")
+    full = st.toggle(
+        "All classes",
+        data.classes <= FEW_CLASSES,
+        key="export-full",
+        persist_state="session",
+        help="Otherwise the predicted class, its confidence, the label, and whether they agree.",
+    )
+    with st.container(horizontal=True):
+        for form, mime in (("npz", "application/octet-stream"), ("csv", "text/csv")):
+            st.download_button(
+                f"Download {form}",
+                data=downloads.probabilities(calibrator, data.test, form, full),
+                file_name=f"{name}.{form}",
+                mime=mime,
+                key=f"export-probabilities-{form}",
+                on_click="ignore",
+            )
+
+
+def tables(data: LogitSet, bins: int) -> None:
+    """The leaderboard's figures."""
+    metric = st.session_state[state.METRIC]
+    fresh = board.fresh(data, bins=bins)
+    if not fresh:
+        st.caption("Every row was made with other settings or bins than those asked for now: refit on Compare.")
+        return
+    ranked = board.comparison(data, fresh, metric, bins)
+    names = ", ".join(methods()[id].label for id in fresh)
+    st.caption(f"{names}. Ties by the primary metric, {METRICS[metric].label}.")
+    with st.container(horizontal=True):
+        for form, (mime, write) in downloads.TABLES.items():
+            st.download_button(
+                f"Download {form}",
+                data=lambda write=write: write(ranked).encode(),
+                file_name=f"{downloads.stem(library.title(), 'metrics')}.{downloads.ENDINGS[form]}",
+                mime=mime,
+                key=f"export-metrics-{form.lower()}",
+                on_click="ignore",
+            )
+
+
+def workspace() -> None:
+    """The whole session, out and in."""
+    here = desk()
+    kept, left_out = restore.gather(here, address.view())
+    left, right = st.columns(2)
+    with left:
+        studies = len(here.studies) - len(left_out)
+        parts = [(len(here.sets), "data set", "of your own"), (len(here.fits), "fit", ""), (studies, "study", "")]
+        counts = ", ".join(f"{counted(number, noun)} {more}".strip() for number, noun, more in parts)
+        st.markdown(f"**Save** in one file: {counts}, the leaderboards, settings and the view.")
+        if left_out:
+            st.caption(f"Not kept: {counted(len(left_out), 'study')} of a kind that has to be run again.")
+        st.download_button(
+            "Download workspace",
+            data=lambda: restore.content(kept),
+            file_name=f"{downloads.stem(library.title(), 'workspace')}.zip",
+            mime="application/zip",
+            key="export-workspace",
+            on_click="ignore",
+        )
+    with right:
+        intake.workspace("export-restore")
+
+
+data, bins = library.current(), st.session_state[state.BINS]
+fitted = board.fitted(data)
+st.title("Export")
+st.markdown("Take the repair, its figures, or the whole session with you.")
+if not fitted:
+    job = desk().tray.active("compare", data.content_hash)
+    if job is not None:
+        st.info("A fit is under way: what it gives can be taken away here.")
+    elif show.empty(
+        f"Nothing is fitted on {plain_text(library.title())} yet, so there is no calibrator to take away.",
+        "Fit SMART",
+        "export-fit",
+    ):
+        board.fit(data, ["smart"], bins=bins)
+        st.rerun()
+else:
+    method, place = choose(fitted)
+    verdict(data, fitted[method], place, bins)
+    chosen = fitted[method].calibrators[place]
+    calibrator_files(data, chosen)
+    st.subheader("Calibrated probabilities of the test part")
+    probability_files(data, chosen)
+    st.subheader("Metrics of every fitted method")
+    tables(data, bins)
+st.subheader("Workspace")
+workspace()
+if fitted:
+    settings = {name: value for name, value in chosen.settings_dict().items() if name != "device"}
+    defaults = {item.name: item.default for item in chosen.settings()}
+    given = "".join(f", {name}={value!r}" for name, value in settings.items() if value != defaults[name])
+    part = "data.validation"
+    show.python(
+        library.load_code()
+        + f"""
+calibrator = sc.calibrators.get("{method}"{given})
+calibrator.fit({part}.logits, {part}.labels, features={part}.features, head=data.head)
+print("ECE", sc.evaluate(calibrator, data.test, bins={bins}).metric("ece", {bins}))
+calibrator.save("{downloads.stem(library.title(), method)}.safetensors")
+"""
+    )

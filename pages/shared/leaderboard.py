@@ -1,0 +1,102 @@
+"""The leaderboard as a table: one row a method, every figure with what noise could make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pages.shared.desk import Row
+from smart_core.calibrators import methods
+from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.experiments import Comparison, MethodResult
+
+STALE = "settings changed: refit"
+OTHER_BINS = "other bins: judge again"
+QUIET = "color: #8A919C"
+"""Of rows that cannot be ranked; 3:1 or more on both backgrounds."""
+
+
+def leaderboard(
+    rows: Mapping[str, Row], ranked: Comparison | None, stale: Mapping[str, str], metric: str
+) -> pd.DataFrame:
+    """Ranked rows by the primary metric, then those made with other settings, then those that failed or cannot run.
+
+    `stale` gives the words for each row that was made otherwise. Without a ranking the rows are sorted, and none is
+    called better than another.
+    """
+    fresh = [id for id in rows if rows[id].result.available and id not in stale]
+    fresh.sort(key=lambda id: _rank(rows[id].result, metric))
+    old = [id for id in rows if rows[id].result.available and id in stale]
+    failed = {id: rows[id].result.reason or "failed" for id in rows if not rows[id].result.available}
+    table = [_line(rows[id].result, metric, _verdict(id, ranked)) for id in fresh]
+    table += [_line(rows[id].result, metric, stale[id]) for id in old]
+    table += [{"method": id, "Method": methods()[id].label, "Verdict": reason} for id, reason in failed.items()]
+    return pd.DataFrame(table, columns=["method", "Method", "Verdict", *_columns(metric)])
+
+
+def greyed(table: pd.DataFrame) -> Any:
+    """The table with the rows that are not ranked in a quiet colour."""
+    quiet = table["Verdict"].map(lambda words: words not in ("best", "tied with best", "worse", ""))
+    return table.style.apply(lambda row: [QUIET if quiet[row.name] else ""] * len(row), axis=1)
+
+
+def _columns(metric: str) -> list[str]:
+    others = [METRICS[name].label for name in HEADLINE if name != metric]
+    primary = METRICS[metric].label
+    return [primary, "± seeds", "95 % interval", "floor", *others, "top-1", "parameters", "seconds"]
+
+
+def _line(result: MethodResult, metric: str, verdict: str) -> dict[str, Any]:
+    floor = result.floor.get(metric)
+    line: dict[str, Any] = {
+        "method": result.id,
+        "Method": methods()[result.id].label,
+        "Verdict": verdict,
+        METRICS[metric].label: amount(result.mean(metric), metric),
+        "± seeds": amount(result.std(metric), metric) if len(result.values[metric]) > 1 else "",
+        "95 % interval": _interval(result, metric),
+        "floor": amount(floor.q95, metric) if floor is not None else "",
+        "top-1": "kept" if result.keeps_top1 else "may change",
+        "parameters": f"{result.parameters:,}",
+        "seconds": f"{result.fit_seconds:.2f}",
+    }
+    for name in HEADLINE:
+        if name != metric:
+            line[METRICS[name].label] = f"{amount(result.mean(name), name)} ({_interval(result, name)})"
+    return line
+
+
+def amount(value: float, metric: str) -> str:
+    """A metric's value as tables show it: in per cent with two digits, or as a number with four."""
+    if not np.isfinite(value):
+        return "–"
+    return f"{100 * value:.2f} %" if METRICS[metric].percent else f"{value:.4f}"
+
+
+def _interval(result: MethodResult, metric: str) -> str:
+    ends = result.intervals.get(metric)
+    if ends is None or not (np.isfinite(ends.low) and np.isfinite(ends.high)):
+        return "–"
+    if METRICS[metric].percent:
+        return f"{100 * ends.low:.2f} – {100 * ends.high:.2f}"
+    return f"{ends.low:.4f} – {ends.high:.4f}"
+
+
+def _rank(result: MethodResult, metric: str) -> float:
+    value = result.mean(metric)
+    if not np.isfinite(value):
+        return float("inf")
+    return -value if METRICS[metric].higher_is_better else value
+
+
+def _verdict(id: str, ranked: Comparison | None) -> str:
+    if ranked is None or ranked.best is None:
+        return ""
+    if id == ranked.best:
+        return "best"
+    if id not in ranked.tied:
+        return ""
+    return "tied with best" if ranked.tied[id] else "worse"

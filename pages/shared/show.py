@@ -1,0 +1,59 @@
+"""What every page draws the same way: charts with their table, code, empty states, the way on."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import streamlit as st
+
+from smart_core.figures.chart import Chart
+
+
+def dark() -> bool:
+    """Whether the browser shows the dark theme."""
+    return st.context.theme.type == "dark"
+
+
+def chart(
+    drawn: Chart, key: str, *, on_select: Literal["ignore", "rerun"] = "ignore", selection_mode: str = "points"
+) -> Any:
+    """A figure with its words for those who cannot see it, its numbers as a table, and these as a CSV file."""
+    event = st.plotly_chart(
+        drawn.figure,
+        theme=None,
+        key=key,
+        on_select=on_select,
+        selection_mode=selection_mode,
+        config={"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": drawn.name}},
+        alt=drawn.alt,
+    )
+    with st.expander("The numbers of this chart"):
+        st.caption(drawn.alt)
+        table(drawn.table, f"{key}-table", drawn.name)
+    return event
+
+
+def table(frame: Any, key: str, name: str) -> None:
+    """A table of plain numbers and the button to keep it."""
+    st.dataframe(frame, key=key, hide_index=True)
+    st.download_button(
+        "Download CSV",
+        data=lambda: frame.to_csv(index=False).encode(),
+        file_name=f"{name}.csv",
+        mime="text/csv",
+        key=f"{key}-csv",
+        on_click="ignore",
+    )
+
+
+def python(code: str) -> None:
+    """The Python that computes what the page shows."""
+    with st.expander("Show the Python for this view"):
+        st.code(code.strip() + "\n", language="python")
+
+
+def empty(words: str, action: str, key: str) -> bool:
+    """Nothing to see yet: why, and the one thing to do; True when it was asked for."""
+    with st.container(border=True, key=f"empty-{key}"):
+        st.markdown(words)
+        return st.button(action, type="primary", key=key)

@@ -1,0 +1,70 @@
+"""The ablation page without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sample_logits
+import smart_core as sc
+from smart_core.indicators import INDICATORS
+from tests.app.studying import binned_error, bring, charts, click, desk, open_page, run_snippet, settle, words
+
+
+def test_each_part_says_its_cost() -> None:
+    app = open_page("ablation")
+    # objectives: 6 of TS and 6 x 3 of PTS and of SMART; indicators 6 x 3; sizes 50 100 200 500 720 x 6 methods x 3
+    for fits in (42, 18, 90, 3):
+        assert f"{fits} fits; one is being timed." in words(app)
+    settle(app)
+    assert "42 fits, about" in words(app)
+    assert charts(app) == []
+
+
+def test_indicators_and_training() -> None:
+    app = settle(open_page("ablation"))
+    app.number_input(key="ablation-seeds").set_value(1).run()
+    click(app, "run-indicators")
+    data = sc.load(sample_logits.path("digits"))
+    smart = sc.SMART(indicator="entropy", seed=0).fit(data.validation.logits, data.validation.labels)
+    confidence = smart.predict_proba(data.test.logits).max(axis=1)
+    ece = binned_error(confidence, data.test.logits.argmax(axis=1) == data.test.labels)
+    drawn = np.asarray(charts(app)[0]["data"][0]["z"], dtype=float)
+    assert drawn.shape == (len(INDICATORS), 1)
+    assert np.isfinite(drawn).all()
+    assert drawn[list(INDICATORS).index("entropy"), 0] == pytest.approx(ece, rel=1e-5)
+    assert f"{100 * drawn.min():.2f}\u00a0%" in words(app).replace(" %", "\u00a0%")
+    assert "Lowest ECE: SMART with" in words(app)
+
+    click(app, "run-traces")
+    assert len(charts(app)) == 3
+    assert "ECE on validation, first to last epoch:" in words(app)
+    (traces,) = [study.result for key, study in desk(app).studies.items() if "/traces" in key]
+    assert traces.complete
+    assert {len(trace) for trace in traces.runs.values()} == {300}
+
+    app.number_input(key="ablation-seeds").set_value(2).run()
+    assert "Settings changed: run again. What is shown was made with seeds 1." in words(app)
+
+
+def test_the_papers_tables_on_request() -> None:
+    app = open_page("ablation")
+    app.toggle(key="paper-objectives-shown").set_value(True)
+    app.toggle(key="paper-indicators-shown").set_value(True).run()
+    assert len(charts(app)) == 2
+    assert all(chart["data"][0]["type"] == "heatmap" for chart in charts(app))
+
+
+def test_the_code_runs(tmp_path: Path) -> None:
+    app = bring(open_page("ablation"), tmp_path)
+    app.number_input(key="ablation-seeds").set_value(1).run()
+    cheaper = {
+        'metric="ece")\nprint(tables.obj': 'metric="ece", methods=["ts"], indicators=["margin"])\nprint(tables.obj',
+        "['ts', 'pts', 'cts', 'spline', 'gc', 'smart']": "['ts']",
+        "epochs=300": "epochs=5",
+    }
+    names, _ = run_snippet(app, cheaper)
+    assert np.isfinite(names["tables"].objectives.mean("ece")).all()
+    assert names["sizes"].columns[-1] == 720

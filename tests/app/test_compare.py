@@ -1,0 +1,229 @@
+"""Compare without a browser: fits as jobs, rows fresh and stale, figures against independent ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from streamlit.testing.v1 import AppTest
+
+import sample_logits
+import smart_core as sc
+from pages.shared.checklist import families
+from pages.shared.desk import Desk, Held, Row, row_key
+from pages.shared.leaderboard import OTHER_BINS, STALE, amount
+from smart_core.calibrators import methods
+from smart_core.calibrators.base import Calibrator
+from smart_core.data.logitset import LogitSet, Part
+from smart_core.experiments import MethodResult
+from tests.app.driving import open_page, plug_in_ece, wait
+from tests.conftest import ROOT
+
+QUICK = ("vanilla", "ts", "smart")
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The method of every fit that is made, but for Vanilla, which has nothing to fit."""
+    made: list[str] = []
+    original = Calibrator.fit
+
+    def counted(self: Calibrator, *arguments: object, **options: object) -> Calibrator:
+        if self.id != "vanilla":
+            made.append(self.id)
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(Calibrator, "fit", counted)
+    return made
+
+
+def fit(app: AppTest, wanted: Collection[str], seeds: int = 2) -> AppTest:
+    app.number_input(key="seeds").set_value(seeds)
+    for box in app.main.checkbox:
+        if str(box.key).startswith("compare-") and not box.disabled:
+            box.set_value(box.key.removeprefix("compare-") in wanted)
+    app.button(key="fit-selected").click().run()
+    return wait(app)
+
+
+def table(app: AppTest) -> pd.DataFrame:
+    return app.dataframe[0].value.set_index("method")
+
+
+def headline(app: AppTest) -> str:
+    return next((line.value for line in app.main.markdown if line.value.startswith("#### ")), "")
+
+
+@pytest.fixture(scope="module")
+def made() -> Desk:
+    """A desk with three rows, SMART with few epochs."""
+    desk = Desk()
+    data = sc.load(sample_logits.path("digits"))
+    desk.settings["smart"] = {"epochs": 20}
+
+    def keep(result: MethodResult) -> None:
+        desk.rows[row_key(data, result.id)] = Row(result, desk.settings.get(result.id, {}), 2, 15)
+
+    sc.compare(data, QUICK, 2, settings=desk.settings, on_result=keep, cache=desk.fits)
+    return desk
+
+
+@pytest.fixture
+def fitted(made: Desk, fits: list[str]) -> AppTest:
+    """The page of a session that has fitted these."""
+    app = open_page("compare")
+    here = app.session_state["desk"]
+    here.rows.update(made.rows)
+    here.fits.update(made.fits)
+    here.settings.update(made.settings)
+    app.number_input(key="seeds").set_value(2).run()
+    assert not app.exception
+    fits.clear()
+    return app
+
+
+def test_nothing_is_fitted_at_first() -> None:
+    app = open_page("compare")
+    assert not app.exception
+    assert any("Nothing is fitted yet" in line.value for line in app.caption)
+    assert app.button(key="fit-recommended").label == "Fit the recommended set"
+    assert headline(app) == ""
+
+
+def test_figures_are_those_of_an_independent_fit(fitted: AppTest) -> None:
+    with np.load(sample_logits.path("digits")) as bundle:
+        found = {name: bundle[name].astype(np.float64) for name in ("val_logits", "test_logits")}
+        labels = {name: bundle[name] for name in ("val_labels", "test_labels")}
+    rows = np.arange(len(labels["val_labels"]))
+
+    def nll(t: float) -> float:
+        return -log_softmax(found["val_logits"] / t, axis=1)[rows, labels["val_labels"]].mean()
+
+    best = minimize_scalar(nll, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-10}).x
+    shown = table(fitted)
+    for method, temperature in (("vanilla", 1.0), ("ts", best)):
+        probabilities = softmax(found["test_logits"] / temperature, axis=1)
+        hit = probabilities.argmax(axis=1) == labels["test_labels"]
+        assert shown.loc[method, "ECE"] == amount(plug_in_ece(probabilities.max(axis=1), hit), "ece")
+        log = -log_softmax(found["test_logits"] / temperature, axis=1)[np.arange(len(hit)), labels["test_labels"]]
+        assert shown.loc[method, "NLL"].startswith(amount(log.mean(), "nll"))
+    assert shown.loc["smart", "parameters"] == "49"
+    assert shown.loc["smart", "top-1"] == "kept"
+
+
+def test_the_verdict_names_the_first_row(fitted: AppTest) -> None:
+    shown = table(fitted)
+    (best,) = shown.index[shown["Verdict"] == "best"]
+    assert headline(fitted).startswith(f"#### {methods()[best].label} has the lowest ECE")
+    # the repair is called real where the paired test tells the model itself from the best, and only there
+    assert shown.loc["vanilla", "Verdict"] in ("worse", "tied with best")
+    assert ("the repair is real" in headline(fitted)) == (shown.loc["vanilla", "Verdict"] == "worse")
+    assert ("too few to call the repair real" in headline(fitted)) == (
+        shown.loc["vanilla", "Verdict"] == "tied with best"
+    )
+
+
+def test_selected_methods_are_fitted_once(fits: list[str]) -> None:
+    app = open_page("compare")
+    app.number_input(key="set-smart-epochs").set_value(20).run()
+    fit(app, QUICK)
+    assert sorted(fits) == ["smart", "smart", "ts"]
+    before = table(app)
+    assert sorted(before.index) == sorted(QUICK)
+    fit(app, QUICK)
+    assert len(fits) == 3
+    pd.testing.assert_frame_equal(table(app), before)
+
+
+def test_other_settings_grey_the_row_until_it_is_fitted_again(fitted: AppTest, fits: list[str]) -> None:
+    fits.clear()
+    fitted.number_input(key="set-smart-epochs").set_value(10).run()
+    shown = table(fitted)
+    assert shown["Verdict"].to_dict()["smart"] == STALE
+    assert shown.index[-1] == "smart"
+    assert "SMART" not in headline(fitted)
+    fitted.button(key="refit").click().run()
+    wait(fitted)
+    assert fits == ["smart", "smart"]
+    assert STALE not in set(table(fitted)["Verdict"])
+
+
+def test_seeds_matter_to_methods_that_draw_only(fitted: AppTest) -> None:
+    fitted.number_input(key="seeds").set_value(3).run()
+    verdicts = table(fitted)["Verdict"]
+    assert verdicts["smart"] == STALE
+    assert STALE not in (verdicts["ts"], verdicts["vanilla"])
+
+
+def test_other_bins_are_judged_again_and_not_fitted(fitted: AppTest, fits: list[str]) -> None:
+    fits.clear()
+    fitted.slider(key="bins").set_value(10).run()
+    assert set(table(fitted)["Verdict"]) == {OTHER_BINS}
+    assert headline(fitted) == ""
+    assert fitted.button(key="refit").label == "Judge again with 10 bins"
+    fitted.button(key="refit").click().run()
+    wait(fitted)
+    assert fits == []
+    with np.load(sample_logits.path("digits")) as bundle:
+        probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
+        hit = probabilities.argmax(axis=1) == bundle["test_labels"]
+    assert table(fitted).loc["vanilla", "ECE"] == amount(plug_in_ece(probabilities.max(axis=1), hit, 10), "ece")
+
+
+def test_nothing_is_lost_on_another_page(fitted: AppTest) -> None:
+    for box in fitted.main.checkbox:
+        if str(box.key).startswith("compare-") and not box.disabled:
+            box.set_value(box.key == "compare-beta")
+    fitted.run()
+    before = table(fitted)
+    fitted.switch_page("pages/diagnose.py").run()
+    fitted.switch_page("pages/compare.py").run()
+    pd.testing.assert_frame_equal(table(fitted), before)
+    assert fitted.number_input(key="seeds").value == 2
+    assert [box.key for box in fitted.main.checkbox if box.value] == ["compare-beta"]
+
+
+def test_back_to_the_defaults(fitted: AppTest) -> None:
+    fitted.button(key="set-smart-reset").click().run()
+    assert fitted.number_input(key="set-smart-epochs").value == sc.SMART().epochs
+    assert table(fitted).loc["smart", "Verdict"] == STALE
+
+
+def test_without_features_methods_say_why() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 3, 300)
+    logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
+    bare = LogitSet("bare *x*", Part(logits[:150], labels[:150]), Part(logits[150:], labels[150:]))
+    app = open_page("compare")
+    app.session_state["desk"].sets["0123456789ab"] = Held(bare, "bare *x*", 'sc.load("bare.npz")')
+    app.run().selectbox(key="data").set_value("0123456789ab").run()
+    assert not app.exception
+    boxes = {box.key.removeprefix("compare-"): box for box in app.main.checkbox if box.key.startswith("compare-")}
+    assert {id for id, box in boxes.items() if box.disabled} == {id for id, each in methods().items() if each.needs}
+    assert "needs features" in boxes["fc"].label
+    fit(app, ("ts", "gc"), seeds=1)
+    assert list(table(app).index) in (["ts", "gc"], ["gc", "ts"])
+    assert any("GC" in line.value and "features" in line.value for line in app.caption)
+
+
+def test_every_method_is_in_one_family() -> None:
+    placed = [id for ids in families().values() for id in ids]
+    assert sorted(placed) == sorted(methods())
+    assert "Others" not in families()
+
+
+def test_the_python_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    scope: dict[str, object] = {}
+    exec(fitted.main.code[-1].value, scope)
+    shown = table(fitted)
+    result = scope["result"]
+    assert isinstance(result, sc.experiments.Comparison)
+    for method in QUICK:
+        assert shown.loc[method, "ECE"] == amount(result.results[method].mean("ece"), "ece")
+    (best,) = shown.index[shown["Verdict"] == "best"]
+    assert f"best: {best}" in capsys.readouterr().out

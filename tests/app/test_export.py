@@ -1,0 +1,228 @@
+"""Export without a browser: what can be taken away, and a session that comes back from its file."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+from streamlit.testing.v1 import AppTest
+
+import sample_logits
+import smart_core as sc
+from pages.shared import downloads, restore
+from pages.shared.desk import Desk, Held, Row, Split, row_key, study_key
+from pages.shared.studies import Study
+from pages.shared.wording import percent
+from smart_core.calibrators.base import Calibrator
+from smart_core.errors import WorkspaceError
+from smart_core.experiments import SeedTable
+from tests.conftest import ROOT
+
+
+def open_export() -> AppTest:
+    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
+    app.query_params["data"] = "digits"
+    return app.run().switch_page("pages/export.py").run()
+
+
+def wait(app: AppTest) -> AppTest:
+    """Until every job has ended."""
+    deadline = time.monotonic() + 120
+    while app.session_state["desk"].tray.active() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return app.run()
+
+
+@pytest.fixture(scope="module")
+def digits() -> sc.LogitSet:
+    return sc.load(sample_logits.path("digits"))
+
+
+@pytest.fixture(scope="module")
+def filled(digits: sc.LogitSet) -> Desk:
+    """A desk with a data set of its own, two rows, and a study."""
+    desk = Desk()
+    own = digits.resplit(0.4, seed=3)
+    key = own.content_hash[:12]
+    desk.sets[key] = Held(own, "mine", 'sc.load("mine.npz")', {"labels_start_at": 0})
+    desk.splits["digits"] = Split(0.25, 7)
+    desk.settings["smart"] = {"epochs": 3}
+
+    def keep(result: sc.experiments.MethodResult) -> None:
+        desk.rows[row_key(own, result.id)] = Row(result, {"epochs": 3} if result.id == "smart" else {}, 2, 15)
+
+    sc.compare(own, "ts,smart", 2, settings={"smart": {"epochs": 3}}, on_result=keep, cache=desk.fits)
+    table = SeedTable("method", "objective", ("smart",), ("nll",), {"ece": np.array([[[0.01, np.nan]]])})
+    desk.studies[study_key(own, "ablation")] = Study(table, {"seeds": 2})
+    desk.studies[study_key(own, "odd")] = Study(object(), {})
+    return desk
+
+
+def test_nothing_fitted_offers_one_thing_and_does_it() -> None:
+    app = open_export()
+    assert not [button for button in app.get("download_button") if button.proto.label == "Download calibrator"]
+    app.button(key="export-fit").click().run()
+    wait(app)
+    assert not app.exception
+    (headline,) = [line.value for line in app.markdown if line.value.startswith("#### SMART")]
+    desk = app.session_state["desk"]
+    (row,) = desk.rows.values()
+    with np.load(sample_logits.path("digits")) as bundle:
+        logits, labels = bundle["test_logits"], bundle["test_labels"]
+    shown = [f"an ECE of {percent(plug_in_ece(row.result.calibrators[0].predict_proba(logits), labels), 2)}"]
+    shown += [f"has {percent(plug_in_ece(softmax(logits.astype(np.float64), axis=1), labels), 2)}"]
+    assert all(text in headline for text in shown)
+
+
+def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_export()
+    app.button(key="export-fit").click().run()
+    wait(app)
+    labels = [button.proto.label for button in app.get("download_button")]
+    assert labels == [
+        *("Download calibrator", "Download NumPy file", "Download npz", "Download csv"),
+        *("Download CSV", "Download JSON", "Download LaTeX", "Download workspace"),
+    ]
+    (tmp_path / "sample_logits").symlink_to(ROOT / "sample_logits")
+    monkeypatch.chdir(tmp_path)
+    exec(app.main.code[-1].value, {})
+    saved = sc.load_calibrator(tmp_path / "digits-smart.safetensors")
+    (row,) = app.session_state["desk"].rows.values()
+    assert_same(saved, row.result.calibrators[0])
+
+
+def assert_same(one: Calibrator, two: Calibrator) -> None:
+    assert (one.id, one.settings_dict()) == (two.id, two.settings_dict())
+    assert list(one.state()) == list(two.state())
+    assert all(torch.equal(tensor, two.state()[name]) for name, tensor in one.state().items())
+    assert downloads.fingerprint(one) == downloads.fingerprint(two)
+
+
+def test_another_fit_has_another_fingerprint(digits: sc.LogitSet) -> None:
+    part = digits.validation
+    fits = [
+        sc.TS().fit(part.logits, part.labels),
+        sc.TS().fit(part.logits[::2], part.labels[::2]),
+        sc.SMART(epochs=1).fit(part.logits, part.labels),
+        sc.SMART(epochs=1, seed=1).fit(part.logits, part.labels),
+    ]
+    assert len({downloads.fingerprint(fit) for fit in fits}) == 4
+
+
+def plug_in_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+    confidence, hit = probabilities.max(axis=1).astype(np.float64), probabilities.argmax(axis=1) == labels
+    place = np.clip(np.ceil(confidence * bins).astype(int), 1, bins)
+    return sum(abs((confidence - hit)[place == b].sum()) for b in range(1, bins + 1)) / len(hit)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("CIFAR-10, corrupted", "smart"), "cifar-10-corrupted-smart"),
+        (("../../etc/passwd", "ts"), "etc-passwd-ts"),
+        (("数字", ""), "calibration"),
+    ],
+)
+def test_names_of_files(names: tuple[str, str], expected: str) -> None:
+    assert downloads.stem(*names) == expected
+
+
+def test_names_of_modules_can_be_imported() -> None:
+    for title in ("digits", "10 classes", "a-b.c", "数字", "class"):
+        assert downloads.module(title, "smart").isidentifier()
+
+
+def test_probabilities_are_those_of_the_calibrator(digits: sc.LogitSet) -> None:
+    model = sc.TS().fit(digits.validation.logits, digits.validation.labels)
+    with np.load(io.BytesIO(downloads.probabilities(model, digits.test, "npz", True)())) as file:
+        np.testing.assert_array_equal(file["probs"], model.predict_proba(digits.test.logits))
+    lines = downloads.probabilities(model, digits.test, "csv", False)().decode().splitlines()
+    assert lines[0] == "confidence,prediction,label,correct"
+    assert len(lines) == 1 + len(digits.test)
+
+
+def test_a_method_too_large_for_code_says_so(digits: sc.LogitSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smart_core.export.numpy_code.MOST_BYTES", 1)
+    text, why = downloads.written_for_numpy(sc.TS().fit(digits.validation.logits, digits.validation.labels))
+    assert text is None
+    assert "too many" in why
+
+
+def test_a_workspace_gives_everything_back(filled: Desk) -> None:
+    view = {"data": next(iter(filled.sets)), "metric": "nll", "bins": "20"}
+    workspace, left_out = restore.gather(filled, view)
+    assert [name.partition("/")[2] for name in left_out] == ["odd"]
+    fresh = Desk()
+    assert restore.take_in(restore.content(workspace), fresh) == view
+    (key,) = fresh.sets
+    before, after = filled.sets[key], fresh.sets[key]
+    assert (after.title, after.call, after.options) == (before.title, before.call, before.options)
+    assert after.data.content_hash == before.data.content_hash
+    assert fresh.splits == filled.splits
+    assert fresh.settings == filled.settings
+    assert list(fresh.fits) == list(filled.fits)
+    for name, row in filled.rows.items():
+        again = fresh.rows[name]
+        assert (again.settings, again.seeds, again.bins) == (row.settings, row.seeds, row.bins)
+        assert again.result.values == row.result.values
+        assert again.result.intervals == row.result.intervals
+        for one, two in zip(row.result.evaluations, again.result.evaluations, strict=True):
+            np.testing.assert_array_equal(one.confidence, two.confidence)
+        for one, two in zip(row.result.calibrators, again.result.calibrators, strict=True):
+            assert_same(one, two)
+    (study,) = fresh.studies.values()
+    assert study.made_with == {"seeds": 2}
+    np.testing.assert_array_equal(study.result.metrics["ece"], [[[0.01, np.nan]]])
+
+
+def test_a_restored_fit_is_not_fitted_again(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, _ = restore.gather(filled, {})
+    fresh = Desk()
+    restore.take_in(restore.content(workspace), fresh)
+    monkeypatch.setattr(sc.SMART, "_fit", lambda self, data, run: pytest.fail("fitted again"))
+    (held,) = fresh.sets.values()
+    again = sc.compare(held.data, "smart", 2, settings={"smart": {"epochs": 3}}, cache=fresh.fits)
+    assert again.results["smart"].values["ece"] == fresh.rows[row_key(held.data, "smart")].result.values["ece"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "empty"])
+def test_a_bad_workspace_changes_nothing(filled: Desk, damage: str) -> None:
+    whole = restore.content(restore.gather(filled, {})[0])
+    file = {"cut": whole[: len(whole) // 2], "other": b"PK no", "empty": b""}[damage]
+    fresh = Desk()
+    with pytest.raises(WorkspaceError):
+        restore.take_in(file, fresh)
+    assert not fresh.sets
+    assert not fresh.fits
+    assert not fresh.rows
+
+
+def test_a_workspace_without_our_entries_changes_nothing(filled: Desk) -> None:
+    workspace, _ = restore.gather(filled, {})
+    workspace.view = {"view": {}, "held": [], "splits": {}, "settings": {}}
+    fresh = Desk()
+    with pytest.raises(WorkspaceError, match="use a file saved on this page"):
+        restore.take_in(restore.content(workspace), fresh)
+    assert not fresh.fits
+
+
+def test_restored_on_the_page(filled: Desk) -> None:
+    key = next(iter(filled.sets))
+    file = restore.content(restore.gather(filled, {"data": key, "metric": "nll", "bins": "20"})[0])
+    app = open_export()
+    app.file_uploader(key="export-restore").set_value(("mine-workspace.zip", file, "application/zip")).run()
+    assert not app.exception
+    assert app.selectbox(key="data").value == key
+    assert app.selectbox(key="metric").value == "nll"
+    assert app.slider(key="bins").value == 20
+    assert any(line.value.startswith("#### SMART") for line in app.markdown)
+    app.file_uploader(key="export-restore").set_value(("bad.zip", os.urandom(50), "application/zip")).run()
+    assert any("Nothing was changed" in box.value for box in app.error)
+    assert app.selectbox(key="data").value == key

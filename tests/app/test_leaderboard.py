@@ -1,0 +1,97 @@
+"""The leaderboard's table: order, verdicts, and rows that are not ranked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pages.shared.desk import Row
+from pages.shared.leaderboard import OTHER_BINS, QUIET, STALE, amount, greyed, leaderboard
+from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.experiments import Comparison, MethodResult
+from smart_core.metrics.floor import Floor
+from smart_core.metrics.intervals import Interval
+
+
+def row(id: str, *values: float, seeds: int = 5, **changed: list[float]) -> Row:
+    figures = {name: list(values) for name in HEADLINE} | changed
+    ends = {name: Interval(0.01, 0.03, 0.95, "population") for name in HEADLINE}
+    result = MethodResult(id, True, None, 1234, False, 0.5, figures, ends, {"ece": Floor(0.005, 0.0123, 100)})
+    return Row(result, {}, seeds, 15)
+
+
+def failed(id: str, reason: str) -> Row:
+    return Row(MethodResult(id, False, reason), {}, 5, 15)
+
+
+def ranked(rows: dict[str, Row], best: str, tied: dict[str, bool], metric: str = "ece") -> Comparison:
+    return Comparison(None, {id: each.result for id, each in rows.items()}, {}, metric, tied, best)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def rows() -> dict[str, Row]:
+    return {
+        "vanilla": row("vanilla", 0.05),
+        "ts": row("ts", 0.02, accuracy=[0.9]),
+        "smart": row("smart", 0.01, 0.03, 0.02, accuracy=[0.8]),
+        "isotonic": row("isotonic", 0.001),
+        "fc": failed("fc", "needs features and head"),
+        "bbq": row("bbq", math.nan),
+    }
+
+
+def test_order_and_verdicts(rows: dict[str, Row]) -> None:
+    fresh = {id: rows[id] for id in ("vanilla", "ts", "smart")}
+    standing = ranked(fresh, "ts", {"ts": True, "smart": True, "vanilla": False})
+    table = leaderboard(rows, standing, {"isotonic": STALE}, "ece")
+    # by the value, one without a value after those with one; then stale ones, however good; then failed ones
+    assert dict(zip(table["method"], table["Verdict"], strict=True)) == {
+        "ts": "best",
+        "smart": "tied with best",
+        "vanilla": "worse",
+        "bbq": "",
+        "isotonic": STALE,
+        "fc": "needs features and head",
+    }
+    assert list(table["method"])[2:] == ["vanilla", "bbq", "isotonic", "fc"]
+
+
+def test_more_is_better_where_it_is(rows: dict[str, Row]) -> None:
+    two = {id: rows[id] for id in ("smart", "ts")}
+    assert list(leaderboard(two, None, {}, "accuracy")["method"]) == ["ts", "smart"]
+
+
+def test_without_a_ranking_no_method_is_called_better(rows: dict[str, Row]) -> None:
+    assert set(leaderboard({"ts": rows["ts"], "smart": rows["smart"]}, None, {}, "ece")["Verdict"]) == {""}
+
+
+def test_every_headline_metric_has_its_interval(rows: dict[str, Row]) -> None:
+    line = leaderboard({"smart": rows["smart"]}, None, {}, "ece").iloc[0]
+    assert line["ECE"] == "2.00 %"
+    assert line["± seeds"] == "1.00 %"  # of 1, 3 and 2 %
+    assert line["95 % interval"] == "1.00 – 3.00"
+    assert line["floor"] == "1.23 %"
+    assert line["AdaECE"] == "2.00 % (1.00 – 3.00)"
+    assert line["NLL"] == "0.0200 (0.0100 – 0.0300)"
+    assert (line["parameters"], line["seconds"], line["top-1"]) == ("1,234", "0.50", "may change")
+    assert {METRICS[name].label for name in HEADLINE} <= set(line.index)
+
+
+def test_one_seed_has_no_spread(rows: dict[str, Row]) -> None:
+    assert leaderboard({"ts": rows["ts"]}, None, {}, "ece").iloc[0]["± seeds"] == ""
+
+
+def test_rows_that_are_not_ranked_are_grey(rows: dict[str, Row]) -> None:
+    table = leaderboard(rows, None, {"isotonic": STALE, "ts": OTHER_BINS}, "ece")
+    styles = greyed(table)._compute().ctx
+    grey = {table["method"].iloc[line] for (line, _), found in styles.items() if found}
+    assert grey == {"isotonic", "ts", "fc"}
+    assert QUIET.startswith("color")
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "words"), [(0.01234, "ece", "1.23 %"), (0.5, "nll", "0.5000"), (math.nan, "ece", "–")]
+)
+def test_amounts(value: float, metric: str, words: str) -> None:
+    assert amount(value, metric) == words

@@ -1,0 +1,129 @@
+"""Margin groups without a browser: groups against an independent computation, own edges, before and after."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from streamlit.testing.v1 import AppTest
+
+import sample_logits
+from tests.app.driving import open_page, plug_in_ece, wait
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def app() -> AppTest:
+    found = open_page("margin_groups")
+    assert not found.exception
+    return found
+
+
+@pytest.fixture(scope="module")
+def model() -> dict[str, np.ndarray]:
+    """Margin, confidence and hits of the digits sample's test part."""
+    with np.load(sample_logits.path("digits")) as bundle:
+        logits, labels = bundle["test_logits"], bundle["test_labels"]
+    top = np.sort(logits, axis=1)
+    probabilities = softmax(logits.astype(np.float64), axis=1)
+    hit = probabilities.argmax(axis=1) == labels
+    return {"margin": top[:, -1] - top[:, -2], "confidence": probabilities.max(axis=1), "hit": hit}
+
+
+def sentences(app: AppTest) -> list[str]:
+    return [line.value.removeprefix("##### ") for line in app.main.markdown if line.value.startswith("##### ")]
+
+
+def panels(app: AppTest) -> int:
+    layout = json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]
+    return sum("margin" in note["text"] for note in layout["annotations"])
+
+
+def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) -> None:
+    (words,) = sentences(app)
+    found = re.search(r"margins ([\d.]+) to ([\d.]+)", words)
+    assert found is not None
+    low, high = (float(end) for end in found.groups())
+    inside = (model["margin"] > low - 0.006) & (model["margin"] <= high + 0.006)
+    confidence, hit = model["confidence"][inside], model["hit"][inside]
+    size = int(re.search(r"\((\d+) samples", words)[1])  # type: ignore[index]
+    assert size == pytest.approx(len(hit), abs=3)  # the sentence rounds the edges
+    assert size == pytest.approx(len(model["hit"]) / 6, abs=1)
+    assert f"claims {100 * confidence.mean():.0f} %" in words
+    assert f"right {100 * hit.mean():.0f} %" in words
+    # none of the six is worse by the plain measure
+    errors = [
+        plug_in_ece(model["confidence"][rows], model["hit"][rows])
+        for rows in np.array_split(np.argsort(model["margin"], kind="stable"), 6)
+    ]
+    shown = float(re.search(r"ECE ([\d.]+)", words)[1]) / 100  # type: ignore[index]
+    assert shown == pytest.approx(max(errors), abs=0.006)
+
+
+def test_the_slider_changes_the_grid(app: AppTest) -> None:
+    assert panels(app) == 6
+    app.slider(key="groups").set_value(3).run()
+    assert panels(app) == 3
+
+
+def test_own_edges(app: AppTest) -> None:
+    app.text_input(key="edges").set_value("1.8, 2.9; 5").run()
+    assert not app.warning
+    assert panels(app) == 4  # two between the edges, and one beyond either end: no sample is lost
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("low, high", "numbers separated by commas"),
+        ("5, 2", "must rise"),
+        ("3", "at least two"),
+        ("nan, 3", "finite"),
+        (", ".join(str(k / 10) for k in range(40)), "too many"),
+    ],
+)
+def test_bad_edges_are_a_sentence_and_the_slider_counts(app: AppTest, text: str, words: str) -> None:
+    app.text_input(key="edges").set_value(text).run()
+    assert not app.exception
+    assert words in app.warning[0].value
+    assert panels(app) == 6
+
+
+def test_nothing_fitted_offers_one_thing_and_does_it(app: AppTest) -> None:
+    app.button(key="fit-two").click().run()
+    wait(app)
+    assert app.selectbox(key="after").options == ["Vanilla", "TS", "SMART"]
+    assert app.selectbox(key="after").value == "smart"
+    assert [words.split()[0].rstrip(":") for words in sentences(app)] == ["Vanilla", "SMART"]
+    assert not [button for button in app.button if button.key == "fit-two"]
+    kept = app.selectbox(key="after").set_value("ts").run()
+    kept.switch_page("pages/diagnose.py").run()
+    kept.switch_page("pages/margin_groups.py").run()
+    assert kept.selectbox(key="after").value == "ts"
+
+
+def test_groups_in_figures_add_up(app: AppTest, model: dict[str, np.ndarray]) -> None:
+    app.session_state["group-box"] = True
+    app.run()
+    (found,) = [each.value for each in app.dataframe if "mean confidence" in each.value.columns and "low" in each.value]
+    assert found["samples"].sum() == len(model["hit"])
+    assert np.average(found["accuracy"], weights=found["samples"]) == pytest.approx(model["hit"].mean())
+    assert np.average(found["mean confidence"], weights=found["samples"]) == pytest.approx(
+        model["confidence"].mean(), abs=1e-6
+    )
+    assert (found["low"] <= found["high"]).all()
+
+
+def test_the_python_says_what_the_page_says(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(app.main.code[-1].value, {})
+    printed = capsys.readouterr().out.strip().splitlines()
+    assert len(printed) == 7
+    worst = printed[-1].removeprefix("worst: ")
+    assert worst in printed[:-1]
+    assert worst in sentences(app)[0].replace("\u200b", "").replace("\\", "")

@@ -1,0 +1,71 @@
+"""The shift page without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.special import softmax
+from streamlit.testing.v1 import AppTest
+
+import sample_logits
+import smart_core as sc
+from tests.app.studying import binned_error, bring, buttons, charts, click, open_page, run_snippet, settle, words
+
+
+def with_ts(app: AppTest) -> AppTest:
+    app.multiselect(key="shift-methods").set_value(["ts"]).run()
+    return settle(app)
+
+
+def test_a_set_without_groups_offers_its_corrupted_twin() -> None:
+    app = open_page("shift")
+    assert app.button(key="open-corrupted").label == "Open Digits, corrupted"
+    assert app.button(key="run-shift").disabled
+    app.button(key="open-corrupted").click().run()
+    app.run()
+    assert app.selectbox(key="data").value == "digits_corrupted"
+    assert "open-corrupted" not in buttons(app)
+    assert not app.button(key="run-shift").disabled
+
+
+def test_groups_are_judged_one_by_one() -> None:
+    app = click(with_ts(open_page("shift", "digits_corrupted")), "run-shift")
+    data = sc.load(sample_logits.path("digits_corrupted"))
+    ts = sc.TS().fit(data.validation.logits, data.validation.labels)
+    temperature = float(np.asarray(ts.temperatures(data.test.logits[:1]))[0])
+    names = list(dict.fromkeys(data.test.group.tolist()))
+    before, after = [], []
+    for name in names:
+        rows = data.test.group == name
+        correct = data.test.logits[rows].argmax(axis=1) == data.test.labels[rows]
+        for found, t in ((before, 1.0), (after, temperature)):
+            confidence = softmax(data.test.logits[rows].astype(np.float64) / t, axis=1).max(axis=1)
+            found.append(binned_error(confidence, correct))
+    (bars,) = charts(app)[0]["data"]
+    lengths = np.asarray(bars["x"] if bars["orientation"] == "h" else bars["y"], dtype=float)
+    reduction = 1 - np.array(after) / np.array(before)
+    np.testing.assert_allclose(lengths, np.maximum(reduction, -1.0), atol=1e-4)
+    assert f"from {100 * np.mean(before):.2f} % to {100 * np.mean(after):.2f} %" in words(app).replace("\u00a0", " ")
+    harmed = [name for name, saved in zip(names, reduction, strict=True) if saved < 0]
+    assert ("harms on none" in words(app)) == (not harmed)
+    result, _ = run_snippet(app)
+    np.testing.assert_allclose(result["result"].mean("ece")[1], after, rtol=1e-4)
+
+    # accuracy is no error: nothing to reduce, and no failure either
+    app.selectbox(key="metric").set_value("accuracy").run()
+    assert "Accuracy is not an error" in words(app)
+    assert len(charts(app)) == 1
+    app.selectbox(key="metric").set_value("ece").run()
+    app.number_input(key="shift-seeds").set_value(2).run()
+    assert "Settings changed: run again. What is shown was made with seeds 3." in words(app)
+
+
+def test_a_file_of_ones_own_judged_on_another_set(tmp_path: Path) -> None:
+    app = bring(open_page("shift"), tmp_path)
+    app.multiselect(key="shift-others").set_value(["digits"])
+    click(with_ts(app), "run-shift")
+    assert "over 1 shifts" not in words(app)
+    assert "lowers the mean ECE on Digits from" in words(app)
+    names, _ = run_snippet(app)
+    assert list(names["result"].columns) == ["Digits"]

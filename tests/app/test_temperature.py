@@ -1,0 +1,67 @@
+"""The temperature page without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+import sample_logits
+import smart_core as sc
+from tests.app.studying import bring, buttons, charts, click, desk, open_page, run_snippet, words
+
+
+def test_nothing_fitted_offers_one_action() -> None:
+    app = open_page("temperature")
+    assert "SMART on the margin is not fitted yet on Digits." in words(app)
+    assert app.button(key="fit-curve").label == "Fit TS and SMART"
+    assert buttons(app) == {"fit-curve", "next-page"}
+    assert charts(app) == []
+
+
+def test_the_curve_is_that_of_the_fits() -> None:
+    app = click(open_page("temperature"), "fit-curve")
+    data = sc.load(sample_logits.path("digits"))
+    top = np.sort(data.test.logits.astype(np.float64), axis=1)
+    margin = top[:, -1] - top[:, -2]
+    smart = [sc.SMART(seed=seed).fit(data.validation.logits, data.validation.labels) for seed in range(5)]
+    r = [np.corrcoef(margin, each.temperatures(data.test.logits))[0, 1] for each in smart]
+    assert f"temperature is {np.mean(r):.2f} ({min(r):.2f} to {max(r):.2f} over 5 seeds)" in words(app)
+
+    def nll(t: float) -> float:
+        scaled = log_softmax(data.validation.logits.astype(np.float64) / t, axis=1)
+        return float(-scaled[np.arange(len(scaled)), data.validation.labels].mean())
+
+    best = minimize_scalar(nll, bounds=(0.1, 10), method="bounded").x
+    assert f"temperature scaling divides every sample by {best:.2f}" in words(app)
+    assert "r = 0.94" in words(app)
+    names, _ = run_snippet(app)
+    assert names["curve"].r == np.mean(names["curve"].pearson)
+
+    # another indicator is a fit of its own and leaves the leaderboard's SMART alone
+    before = dict(desk(app).rows)
+    app.selectbox(key="indicator").set_value("entropy").run()
+    assert app.button(key="fit-curve").label == "Fit SMART on the entropy"
+    click(app, "fit-curve")
+    assert "between entropy and temperature" in words(app)
+    assert dict(desk(app).rows) == before
+    app.selectbox(key="indicator").set_value("margin").run()
+    assert "between margin and temperature" in words(app)
+
+    # SMART's settings changed on Compare: said, and the fit on the margin is still to be had
+    desk(app).settings["smart"] = {"sigma": 0.1}
+    app.run()
+    assert "SMART's settings changed after this fit: refit." in words(app)
+    assert "refit-curve" in buttons(app)
+
+
+def test_a_file_with_logits_only(tmp_path: Path) -> None:
+    app = bring(open_page("temperature"), tmp_path)
+    # a name from outside is shown letter by letter
+    assert "not fitted yet on mine\\_\\<b\\>\\*" in words(app)
+    click(app, "fit-curve")
+    assert next(trace["name"] for trace in charts(app)[0]["data"] if "r = " in trace.get("name", "")).startswith(
+        "mine_&lt;b&gt;*, r = "
+    )

@@ -1,0 +1,101 @@
+"""Where files come from: the server's folder lets nobody out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pages.shared import uploads
+from smart_core.errors import LogitFileError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inside = tmp_path / "inside"
+    (inside / "deep" / "deeper").mkdir(parents=True)
+    (inside / ".hidden").mkdir()
+    (tmp_path / "outside").mkdir()
+    for place in (
+        "inside/a.npz",
+        "inside/deep/deeper/b.csv",
+        "inside/notes.txt",
+        "inside/.hidden/c.npz",
+        "outside/secret.npz",
+    ):
+        (tmp_path / place).write_bytes(b"x")
+    (inside / "link.npz").symlink_to(tmp_path / "outside" / "secret.npz")
+    (inside / "own.npz").symlink_to(inside / "a.npz")
+    (inside / "linked").symlink_to(tmp_path / "outside")
+    return inside
+
+
+def test_lists_logit_files_below_the_folder_only(folder: Path) -> None:
+    assert uploads.server_files(folder) == ["a.npz", "deep/deeper/b.csv"]
+
+
+@pytest.mark.parametrize("name", ["a.npz", "deep/deeper/b.csv", "notes.txt"])
+def test_gives_a_file_of_the_folder(folder: Path, name: str) -> None:
+    assert uploads.server_file(folder, name) == folder / name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../outside/secret.npz",
+        "deep/../a.npz",
+        "deep/../../outside/secret.npz",
+        "..\\outside\\secret.npz",
+        "C:\\secret.npz",
+        "\\\\host\\share\\secret.npz",
+        "/etc/hostname",
+        "~/secret.npz",
+        "a.npz\0.txt",
+        "link.npz",
+        "own.npz",
+        "linked/secret.npz",
+        "deep",
+        "missing.npz",
+        "a.npz/b",
+    ],
+)
+def test_refuses_what_leads_out_of_the_folder(folder: Path, name: str) -> None:
+    with pytest.raises(LogitFileError, match="server's folder"):
+        uploads.server_file(folder, name)
+
+
+def test_refuses_an_absolute_path_into_the_folder(folder: Path) -> None:
+    with pytest.raises(LogitFileError):
+        uploads.server_file(folder, str(folder / "a.npz"))
+
+
+def test_the_folder_itself_may_be_a_link(folder: Path, tmp_path: Path) -> None:
+    alias = tmp_path / "alias"
+    alias.symlink_to(folder)
+    assert uploads.server_file(alias, "a.npz") == folder / "a.npz"
+
+
+def test_the_folder_is_named_by_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(uploads.FOLDER_VARIABLE, raising=False)
+    assert uploads.server_folder() is None
+    monkeypatch.setenv(uploads.FOLDER_VARIABLE, str(folder))
+    assert uploads.server_folder() == folder
+    monkeypatch.setenv(uploads.FOLDER_VARIABLE, str(folder / "a.npz"))
+    assert uploads.server_folder() is None
+
+
+def test_a_changed_file_is_another_one(folder: Path) -> None:
+    before = uploads.chosen(folder, ["a.npz"])
+    assert uploads.chosen(folder, ["a.npz"]).mark == before.mark
+    (folder / "a.npz").write_bytes(b"longer")
+    assert uploads.chosen(folder, ["a.npz"]).mark != before.mark
+
+
+def test_the_list_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "LISTED", 5)
+    for number in range(9):
+        (folder / f"{number}.npy").write_bytes(b"x")
+    assert len(uploads.server_files(folder)) == 5

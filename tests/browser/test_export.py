@@ -1,0 +1,71 @@
+"""Export in a real browser: a calibrator that reproduces the screen, and a session restored on a fresh server."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import sample_logits
+import smart_core as sc
+from tests.browser import conftest
+from tests.browser.conftest import Visit, serve
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Open = Callable[..., Visit]
+
+
+def download(seen: Visit, label: str, folder: Path) -> Path:
+    with seen.page.expect_download() as waiting:
+        seen.page.get_by_role("button", name=label, exact=True).click()
+    target = folder / waiting.value.suggested_filename
+    waiting.value.save_as(target)
+    return target
+
+
+def plug_in_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+    confidence, hit = probabilities.max(axis=1).astype(np.float64), probabilities.argmax(axis=1) == labels
+    place = np.clip(np.ceil(confidence * bins).astype(int), 1, bins)
+    return sum(abs((confidence - hit)[place == b].sum()) for b in range(1, bins + 1)) / len(hit)
+
+
+def test_take_away_and_come_back(server: str, visit: Open, tmp_path: Path) -> None:
+    seen = visit(f"{server}/export?data=digits")
+    seen.page.get_by_role("button", name="Fit SMART").click()
+    headline = seen.page.get_by_role("heading", name="SMART leaves an ECE of")
+    expect(headline).to_be_visible(timeout=3 * conftest.PATIENCE)
+    seen.idle()
+    words = headline.inner_text()
+    (shown, _) = (float(number) for number in re.findall(r"([\d.]+)\s%", words))
+    with np.load(sample_logits.path("digits")) as bundle:
+        logits, labels = bundle["test_logits"], bundle["test_labels"]
+
+    calibrator = download(seen, "Download calibrator", tmp_path)
+    assert calibrator.name == "digits-smart.safetensors"
+    probabilities = sc.load_calibrator(calibrator).predict_proba(logits)
+    assert f"{100 * plug_in_ece(probabilities, labels):.2f}" == f"{shown:.2f}"
+
+    source = download(seen, "Download NumPy file", tmp_path)
+    by_numpy = runpy.run_path(str(source))["predict_proba"](logits)
+    np.testing.assert_allclose(by_numpy, probabilities, atol=1e-6)
+
+    with np.load(download(seen, "Download npz", tmp_path)) as file:
+        np.testing.assert_array_equal(file["probs"], probabilities)
+    seen.picture("export-1280-light")
+    workspace = download(seen, "Download workspace", tmp_path)
+    seen.clean()
+
+    with serve() as address:
+        fresh = visit(f"{address}/export", width=400, dark=True)
+        fresh.page.locator(".st-key-export-restore input[type=file]").set_input_files(workspace)
+        expect(fresh.page.get_by_role("heading", name="SMART leaves an ECE of")).to_have_text(words)
+        fresh.idle()
+        assert fresh.page.evaluate("document.documentElement.scrollWidth") <= 400
+        fresh.picture("export-400-dark")
+        fresh.clean()

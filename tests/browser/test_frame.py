@@ -1,0 +1,89 @@
+"""The frame in a real browser: every address first, both themes, narrow and wide, the keyboard, an empty console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import sample_logits
+from pages.shared.routing import PAGES
+from tests.browser.conftest import Visit, serve
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Open = Callable[..., Visit]
+
+TITLES = {file.removeprefix("pages/").removesuffix(".py"): title for s in PAGES.values() for file, title in s.items()}
+
+STRAY_MENU = """
+window.strayMenu = false;
+new MutationObserver(() => {
+    if (document.querySelector('[data-testid="stSidebarNav"]')) window.strayMenu = true;
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+@pytest.fixture(scope="module")
+def judged_on() -> str:
+    with np.load(sample_logits.path("digits")) as bundle:
+        return f"judged on {len(bundle['test_labels']):,}"
+
+
+@pytest.mark.parametrize("path", TITLES)
+def test_any_page_is_the_first_request_to_a_fresh_server(visit: Open, judged_on: str, path: str) -> None:
+    with serve() as address:
+        seen = visit(f"{address}/{path}?data=digits&bins=20", before=STRAY_MENU)
+        expect(seen.page.get_by_role("heading", name=TITLES[path], exact=True, level=1)).to_be_visible()
+        sidebar = seen.page.get_by_test_id("stSidebar")
+        expect(sidebar.get_by_text(judged_on)).to_be_attached()
+        expect(sidebar.locator(".st-key-bins").get_by_text("20", exact=True)).to_be_attached()
+        # Streamlit's own menu of file names never showed
+        assert seen.page.evaluate("window.strayMenu") is False
+        seen.clean()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, True), (400, False)])
+@pytest.mark.parametrize("path", ["start", "guide"])
+def test_narrow_and_wide_light_and_dark(
+    server: str, visit: Open, judged_on: str, path: str, width: int, dark: bool
+) -> None:
+    seen = visit(f"{server}/{path}?data=digits", width=width, dark=dark)
+    expect(seen.page.get_by_role("heading", name=TITLES[path], exact=True, level=1)).to_be_visible()
+    # the split is on the screen at all times, also where the sidebar folds away
+    expect(seen.page.get_by_text(judged_on).locator("visible=true").first).to_be_visible()
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.page.get_by_test_id("stMain").evaluate("main => main.scrollWidth <= main.clientWidth")
+    background = "rgb(15, 19, 26)" if dark else "rgb(255, 255, 255)"
+    expect(seen.page.get_by_test_id("stApp")).to_have_css("background-color", background)
+    seen.picture(f"{path}-{width}-{'dark' if dark else 'light'}")
+    seen.clean()
+
+
+def test_the_sidebar_when_it_is_narrow(server: str, visit: Open, judged_on: str) -> None:
+    seen = visit(f"{server}/guide?data=digits", width=400)
+    seen.page.get_by_test_id("stExpandSidebarButton").click()
+    sidebar = seen.page.get_by_test_id("stSidebar")
+    for label in ("Data set", "Primary metric", "Bins", "Copy link"):
+        expect(sidebar.get_by_text(label, exact=True).first).to_be_visible()
+    expect(sidebar.get_by_text(judged_on)).to_be_visible()
+    assert sidebar.evaluate("bar => bar.getBoundingClientRect().right") <= 400
+    seen.clean()
+
+
+def test_the_view_is_kept_from_page_to_page_by_menu_and_by_keyboard(server: str, visit: Open) -> None:
+    seen = visit(f"{server}/export?data=digits_corrupted&bins=12&metric=nll")
+    expect(seen.page.locator(".st-key-next-page button")).to_be_visible()
+    seen.page.keyboard.press("Alt+ArrowRight")
+    expect(seen.page.get_by_role("heading", name="Guide", exact=True)).to_be_visible()
+    seen.idle()
+    seen.page.get_by_role("link", name="Start", exact=True).click()
+    expect(seen.page.get_by_role("heading", name="Start", exact=True)).to_be_visible()
+    seen.idle()
+    sidebar = seen.page.get_by_test_id("stSidebar")
+    expect(sidebar.locator(".st-key-data input")).to_have_value("Digits, corrupted")
+    expect(sidebar.locator(".st-key-metric input")).to_have_value("NLL")
+    assert sorted(seen.page.url.partition("?")[2].split("&")) == ["bins=12", "data=digits_corrupted", "metric=nll"]
+    seen.clean()

@@ -1,0 +1,97 @@
+"""Start in a real browser: files dropped, a bad one, and a link that waits for its file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Open = Callable[..., Visit]
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(11)
+    labels = rng.integers(0, 3, 606)
+    logits = 3 * rng.normal(size=(606, 3)).astype(np.float32) + 2 * np.eye(3, dtype=np.float32)[labels]
+    return {"logits": logits, "labels": labels}
+
+
+def file(name: str, **arrays: np.ndarray) -> dict[str, Any]:
+    stream = io.BytesIO()
+    if name.endswith(".npy"):
+        np.save(stream, next(iter(arrays.values())))
+    else:
+        np.savez(stream, **arrays)
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": stream.getvalue()}
+
+
+def drop(seen: Visit, *files: dict[str, Any], zone: str = "start-files") -> None:
+    seen.page.locator(f".st-key-{zone} input[type=file]").set_input_files(list(files))
+
+
+def expect_in_view(seen: Visit, title: str, judged_on: int) -> None:
+    sidebar = seen.page.get_by_test_id("stSidebar")
+    expect(sidebar.get_by_text(f"judged on {judged_on:,}")).to_be_attached()
+    expect(sidebar.locator(".st-key-data input")).to_have_value(title)
+
+
+def test_a_bundle_two_files_and_a_bad_one(server: str, visit: Open, arrays: dict[str, np.ndarray]) -> None:
+    seen = visit(f"{server}/start")
+    sides = {f"{side}_{name}": array[part] for name, array in arrays.items() for side, part in PARTS.items()}
+    drop(seen, file("bundle.npz", **sides))
+    expect_in_view(seen, "bundle", 404)
+    expect(seen.page.locator(".st-key-in-view")).to_contain_text("bundle. ")
+    seen.idle()
+    seen.picture("start-1280-light")
+
+    again = visit(f"{server}/start")
+    drop(again, file("a_logits.npy", logits=arrays["logits"]), file("a_labels.npy", labels=arrays["labels"]))
+    expect_in_view(again, "a", 303)
+    again.idle()
+    drop(again, {"name": "broken.npz", "mimeType": "application/octet-stream", "buffer": b"PK\3\4 not really"})
+    expect(again.page.get_by_role("alert").filter(has_text="broken.npz")).to_be_visible()
+    expect_in_view(again, "a", 303)
+    seen.clean()
+    again.clean()
+
+
+PARTS = {"val": slice(0, 202), "test": slice(202, None)}
+
+
+def test_a_link_opens_the_same_view_once_its_file_is_there(
+    server: str, visit: Open, arrays: dict[str, np.ndarray]
+) -> None:
+    first = visit(f"{server}/start?bins=20")
+    drop(first, file("mine.npz", **arrays))
+    expect_in_view(first, "mine", 303)
+    first.page.locator(".st-key-split").get_by_text("Split by hand").click()
+    expect(first.page.get_by_test_id("stSidebar").get_by_text("seed 0")).to_be_attached()
+    first.idle()
+    first.page.get_by_role("button", name="Diagnose it").click()
+    expect(first.page.get_by_role("heading", name="Diagnose", exact=True)).to_be_visible()
+    first.idle()
+    first.page.get_by_role("button", name="Copy link").click()
+    link = first.page.get_by_test_id("stPopoverBody").get_by_test_id("stCode").inner_text().strip()
+    shown = first.page.get_by_role("heading", level=4).first.inner_text()
+
+    second = visit(link)
+    expect(second.page.get_by_text("This link shows a file whose fingerprint begins with")).to_be_visible()
+    drop(second, file("another_name.npz", **arrays))
+    expect(second.page.get_by_role("heading", name="Diagnose", exact=True)).to_be_visible()
+    expect_in_view(second, "another_name", 303)
+    expect(second.page.get_by_test_id("stSidebar").get_by_text("seed 0")).to_be_attached()
+    expect(second.page.get_by_role("heading", level=4).first).to_have_text(shown)
+    second.idle()
+    assert second.page.url.partition("?")[0] == link.partition("?")[0]
+    assert sorted(second.page.url.partition("?")[2].split("&")) == sorted(link.partition("?")[2].split("&"))
+    first.clean()
+    second.clean()
