@@ -42,8 +42,8 @@ _LATER = {
     "floor_pvalue": "floor",
     "is_beyond_noise": "floor",
     "bootstrap_reliability_band": "bootstrap",
-    "Difference": "paired",
-    "paired_difference": "paired",
+    "Difference": "difference",
+    "paired_difference": "difference",
     "compare_all": "paired",
     "holm": "paired",
 }

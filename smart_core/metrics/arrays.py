@@ -8,13 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, bfloat16
 
+from smart_core.errors import CalibrationError
 from smart_core.types import FloatArray, IntArray
 
 ROUNDING = 1e-6
 """How far outside [0, 1] a float32 softmax may stray before the value counts as wrong."""
 
+ROW_SUM = 1e-3
+"""How far from 1 a row of probabilities may sum; ten times as far in bfloat16, which has three digits."""
+
 Values = ArrayLike | Tensor
 """Anything a metric accepts as an array."""
+
+
+class MetricError(CalibrationError, ValueError):
+    """A metric cannot be computed from what it was given. A `ValueError` too, as callers of plain functions expect."""
 
 
 def as_array(values: Values) -> NDArray[Any]:
@@ -25,7 +33,7 @@ def as_array(values: Values) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def as_vector(values: Values) -> FloatArray:
+def as_vector(values: Values, name: str = "values") -> FloatArray:
     """1-D floating vector in the precision it came in; integers and booleans become float64.
 
     float32 stays float32, because bin edges are rounded to the precision of the confidences.
@@ -34,23 +42,35 @@ def as_vector(values: Values) -> FloatArray:
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
     if array.ndim != 1:
-        raise ValueError(f"expected a vector, got an array of shape {array.shape}")
+        raise MetricError(
+            f"The {name} must be a vector, one number a sample, but have the shape {array.shape}; from rows of "
+            "probabilities, metrics.top_label(probs, labels) makes the confidence and the correctness."
+        )
     return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def confidences(values: Values) -> FloatArray:
+    """Checked confidences in their own precision; what rounding put beside [0, 1] is put back."""
+    p = as_vector(values, "confidences")
+    if p.size == 0:
+        raise MetricError("There are no samples; a calibration metric needs at least one.")
+    low, high = float(p.min()), float(p.max())
+    if np.isnan(low) or np.isnan(high):
+        raise MetricError(f"Confidence {int(np.isnan(p).argmax())} is not a number (NaN); leave such samples out.")
+    if low < -ROUNDING or high > 1 + ROUNDING:
+        raise MetricError(f"The confidences must lie in [0, 1], but range from {low:g} to {high:g}.")
+    return np.clip(p, 0, 1)
 
 
 def confidence_and_correct(confidence: Values, correct: Values) -> tuple[FloatArray, NDArray[np.float64]]:
     """Checked pair: confidences in [0, 1] in their own precision, correctness as float64 zeros and ones."""
-    p, a = as_vector(confidence), as_vector(correct).astype(np.float64)
+    p, a = as_vector(confidence, "confidences"), as_vector(correct, "correctness values").astype(np.float64)
     if p.shape != a.shape:
-        raise ValueError(f"{p.size} confidences but {a.size} correctness values")
-    if p.size == 0:
-        raise ValueError("no samples: a calibration metric needs at least one")
-    low, high = float(p.min()), float(p.max())
-    if not (low >= -ROUNDING and high <= 1 + ROUNDING):  # written so that NaN fails it
-        raise ValueError(f"confidences must lie in [0, 1]; found values from {low:g} to {high:g}")
+        raise MetricError(f"There are {p.size} confidences but {a.size} correctness values; each sample needs both.")
+    p = confidences(p)
     if not np.isin(a, (0.0, 1.0)).all():
-        raise ValueError("correctness must be true or false (1 or 0) for every sample")
-    return np.clip(p, 0, 1), a
+        raise MetricError("Correctness must be true or false (1 or 0) for every sample.")
+    return p, a
 
 
 def residuals(confidence: Values, correct: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -64,15 +84,32 @@ def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray,
     """Checked pair: (N, K) probabilities in their own precision, (N,) integer labels in 0..K-1."""
     matrix, y = as_array(probs), as_array(labels).reshape(-1)
     if matrix.ndim != 2:
-        raise ValueError(f"expected an (N, K) array of probabilities, got shape {matrix.shape}")
+        raise MetricError(f"The probabilities must be an (N, K) array, but have the shape {matrix.shape}.")
     if matrix.shape[0] != y.size:
-        raise ValueError(f"{matrix.shape[0]} rows of probabilities but {y.size} labels")
+        raise MetricError(f"There are {matrix.shape[0]} rows of probabilities but {y.size} labels.")
     if y.size == 0:
-        raise ValueError("no samples: a metric needs at least one")
-    y = y.astype(np.int64)
-    if y.min() < 0 or y.max() >= matrix.shape[1]:
-        raise ValueError(f"labels must lie in 0..{matrix.shape[1] - 1}")
-    return matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64), y
+        raise MetricError("There are no samples; a metric needs at least one.")
+    whole = y.astype(np.int64)
+    if whole.min() < 0 or whole.max() >= matrix.shape[1] or (y.dtype.kind == "f" and bool((y != whole).any())):
+        raise MetricError(f"The labels must be whole numbers in 0..{matrix.shape[1] - 1}.")
+    matrix = matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
+    _check_rows(matrix, 10 * ROW_SUM if isinstance(probs, Tensor) and probs.dtype == bfloat16 else ROW_SUM)
+    return matrix, whole
+
+
+def _check_rows(matrix: FloatArray, tolerance: float) -> None:
+    """Rows are non-negative and sum to 1; the first that does not is named."""
+    total = matrix.sum(axis=1, dtype=np.float64)
+    wrong = ~(np.abs(total - 1) <= tolerance) | (matrix.min(axis=1) < -ROUNDING)  # written so that NaN fails it
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    if np.isnan(total[row]):
+        raise MetricError(f"Row {row} of the probabilities holds a value that is not a number (NaN); leave it out.")
+    raise MetricError(
+        f"Row {row} of the probabilities sums to {total[row]:g} and has a smallest value of {matrix[row].min():g}; "
+        "probabilities are not negative and sum to 1, so take the softmax of logits first."
+    )
 
 
 def top_label(probs: Values, labels: Values) -> tuple[FloatArray, NDArray[np.bool_]]:

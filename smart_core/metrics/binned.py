@@ -26,10 +26,7 @@ def ece(confidence: Values, correct: Values, bins: int = 15) -> float:
 
 
 def adaece(confidence: Values, correct: Values, bins: int = 15) -> float:
-    """The same sum over adaptive bins: sorted samples in B chunks of nearly equal size.
-
-    Samples of equal confidence on both sides of a cut keep their given order.
-    """
+    """The same sum over adaptive bins: sorted samples in B chunks of nearly equal size, ties never parted."""
     return _weighted_absolute_gap(reliability(confidence, correct, bins, adaptive=True))
 
 

@@ -1,7 +1,9 @@
 """Bins of the confidence axis: which bin a sample falls in, and the reliability table over the bins.
 
 Equal-width bins are the intervals (l, u] with edges k/B, the first one closed at 0, so that every sample
-counts. Adaptive bins sort the samples and cut them into B chunks of nearly equal size.
+counts. Adaptive bins sort the samples and cut them into B chunks of nearly equal size. Samples of equal confidence
+have no order: a cut never parts them, all go to the chunk that holds the middle of their ranks, so that the order in
+which samples are given does not matter.
 """
 
 from __future__ import annotations
@@ -11,8 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from smart_core.metrics.arrays import Values, as_vector, confidence_and_correct
+from smart_core.metrics.arrays import MetricError, Values, as_vector, confidence_and_correct
 from smart_core.types import FloatArray, IntArray
+
+MOST_BINS = 1000
+
+
+def check_bins(bins: int, fewest: int = 2) -> None:
+    """Refuse a number of bins that is no whole number from `fewest` to 1000."""
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not fewest <= bins <= MOST_BINS:
+        raise MetricError(f"The number of bins must be a whole number from {fewest} to {MOST_BINS}, not {bins}.")
 
 
 def bin_edges(bins: int, dtype: DTypeLike = np.float64) -> FloatArray:
@@ -21,26 +31,28 @@ def bin_edges(bins: int, dtype: DTypeLike = np.float64) -> FloatArray:
     A float32 confidence that was meant to be 1/5 is the float32 nearest to 1/5, which lies above the
     float64 one; comparing in the precision of the confidences keeps it in the bin whose upper edge is 1/5.
     """
-    if bins < 1:
-        raise ValueError(f"the number of bins must be at least 1, got {bins}")
+    check_bins(bins, fewest=1)
     return (np.arange(bins + 1) / bins).astype(dtype)
 
 
 def bin_index(confidence: Values, bins: int = 15) -> IntArray:
     """Index b of the equal-width bin with b/B < p <= (b+1)/B; p = 0 belongs to bin 0."""
-    p = as_vector(confidence)
+    p = as_vector(confidence, "confidences")
     return np.clip(np.searchsorted(bin_edges(bins, p.dtype), p, side="left") - 1, 0, bins - 1)
 
 
-def adaptive_order(confidence: FloatArray, bins: int) -> tuple[IntArray, IntArray]:
-    """Stable sort order of the confidences, and the chunk number of each sorted sample (`np.array_split`
-    sizes).
-    """
-    if bins < 1:
-        raise ValueError(f"the number of bins must be at least 1, got {bins}")
-    size, larger = divmod(confidence.size, bins)
-    sizes = size + (np.arange(bins) < larger)
-    return np.argsort(confidence, kind="stable"), np.repeat(np.arange(bins), sizes)
+def chunk_of_rank(samples: int, bins: int) -> IntArray:
+    """Chunk number of the samples in rising order, in the sizes of `np.array_split`."""
+    size, larger = divmod(samples, bins)
+    return np.repeat(np.arange(bins), size + (np.arange(bins) < larger))
+
+
+def adaptive_index(confidence: FloatArray, bins: int) -> IntArray:
+    """Index of the adaptive bin of every sample; samples of equal confidence share the chunk of their middle rank."""
+    _, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
+    last = np.cumsum(count) - 1
+    middle = last - count // 2  # the lower of two middle ranks
+    return chunk_of_rank(confidence.size, bins)[middle][group.reshape(-1)]
 
 
 @dataclass(frozen=True)
@@ -65,17 +77,18 @@ class Reliability:
 def reliability(confidence: Values, correct: Values, bins: int = 15, *, adaptive: bool = False) -> Reliability:
     """Count, mean confidence and accuracy of every bin.
 
-    Edges of adaptive bins are the smallest confidence and then the largest one of each chunk.
+    Edges of adaptive bins are the smallest confidence and then the largest one up to the end of each chunk.
     """
+    check_bins(bins)
     p, a = confidence_and_correct(confidence, correct)
-    if adaptive:
-        order, index = adaptive_order(p, bins)
-        p, a = p[order], a[order]
-        last = np.cumsum(np.bincount(index, minlength=bins)) - 1
-        edges = np.concatenate([p[:1], p[last]]).astype(np.float64)
-    else:
-        index, edges = bin_index(p, bins), bin_edges(bins).astype(np.float64)
+    index = adaptive_index(p, bins) if adaptive else bin_index(p, bins)
     count = np.bincount(index, minlength=bins)
+    if adaptive:
+        last = np.maximum(np.cumsum(count) - 1, 0)
+        rising = np.sort(p)
+        edges = np.concatenate([rising[:1], rising[last]]).astype(np.float64)
+    else:
+        edges = bin_edges(bins).astype(np.float64)
     with np.errstate(invalid="ignore"):
         mean_p = np.bincount(index, weights=p, minlength=bins) / count
         mean_a = np.bincount(index, weights=a, minlength=bins) / count

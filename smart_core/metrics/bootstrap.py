@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from smart_core.metrics.arrays import Values, confidence_and_correct
-from smart_core.metrics.binning import bin_index
-from smart_core.metrics.smooth_law import smce_cells, smce_of_mass, smece_cells, smece_of_mass
+from smart_core.metrics.arrays import MetricError, Values, confidence_and_correct
+from smart_core.metrics.binning import bin_index, check_bins, chunk_of_rank
+from smart_core.metrics.gathered import smce_cells, smce_of_mass, smece_cells, smece_of_mass
 from smart_core.types import FloatArray
 
 Vector = NDArray[np.float64]
@@ -34,6 +34,7 @@ def bootstrap(
     """Values (resamples,) of ece, adaece, mce, smce, smece, accuracy, the mean of `losses` ("mean"), or of a function
     of (confidence, correct).
     """
+    check_bins(bins)
     p, a = confidence_and_correct(confidence, correct)
     generator = np.random.default_rng(seed)
     if callable(statistic):
@@ -44,8 +45,7 @@ def bootstrap(
         index = bin_index(p, bins).astype(np.int64)
         return _binned(statistic, index, r, bins, resamples, generator)
     if statistic == "adaece":
-        order = np.argsort(p, kind="stable")
-        return _adaptive(r[order], min(bins, p.size), resamples, generator)
+        return _adaptive(p, r, bins, resamples, generator)
     if statistic == "smce":
         sums = smce_cells(p, a)
         return smce_of_mass(resampled_sums(sums.index, r, sums.cells, resamples, generator) / p.size)
@@ -55,7 +55,7 @@ def bootstrap(
     if statistic in ("accuracy", "mean"):
         values = a if statistic == "accuracy" else np.asarray(losses, dtype=np.float64)
         return resampled_sums(np.zeros(p.size, dtype=np.int64), values, 1, resamples, generator)[:, 0] / p.size
-    raise ValueError(f"no bootstrap for {statistic!r}")
+    raise MetricError(f"There is no bootstrap of {statistic!r}.")
 
 
 def resampled_sums(
@@ -90,16 +90,18 @@ def _binned(
     return values
 
 
-def _adaptive(r_sorted: Vector, bins: int, resamples: int, generator: np.random.Generator) -> Vector:
-    """AdaECE of resamples, whose order follows from how often each sorted sample was drawn."""
-    size, larger = divmod(r_sorted.size, bins)
-    starts = np.concatenate([[0], np.cumsum(size + (np.arange(bins) < larger))[:-1]])
+def _adaptive(p: FloatArray, r: Vector, bins: int, resamples: int, generator: np.random.Generator) -> Vector:
+    """AdaECE of resamples, whose ranks follow from how often each distinct confidence was drawn."""
+    _, group = np.unique(p, return_inverse=True)
+    groups, chunk = int(group.max()) + 1, chunk_of_rank(p.size, bins)
     values = np.empty(resamples)
     for j in range(resamples):
-        times = np.bincount(
-            generator.integers(r_sorted.size, size=r_sorted.size, dtype=np.int32), minlength=r_sorted.size
-        )
-        values[j] = np.abs(np.add.reduceat(np.repeat(r_sorted, times), starts)).sum() / r_sorted.size
+        chosen = generator.integers(p.size, size=p.size, dtype=np.int32)
+        times = np.bincount(group[chosen], minlength=groups)
+        drawn = times > 0
+        middle = np.cumsum(times)[drawn] - 1 - times[drawn] // 2
+        mass = np.bincount(group[chosen], weights=r[chosen], minlength=groups)[drawn]
+        values[j] = np.abs(np.bincount(chunk[middle], weights=mass, minlength=bins)).sum() / p.size
     return values
 
 
@@ -125,6 +127,7 @@ def bootstrap_reliability_band(
     Reweighting h hits and n - h misses at random gives Beta(h, n - h) accuracies; the added halves (Jeffreys) keep
     the band open in bins that saw hits only.
     """
+    check_bins(bins)
     p, a = confidence_and_correct(confidence, correct)
     index = np.asarray(bin_index(p, bins))
     count = np.bincount(index, minlength=bins)

@@ -11,7 +11,7 @@ for an accuracy p - mu_c / pi_c in cell c. An estimate from the labels would col
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_MAX_SKEWNESS = 1.2
+UNSEEN = 3.0
+"""Answers that N samples may not have shown: if none of N is wrong, up to 3 / N of all may be (the rule of three)."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,21 @@ def cell_sums(confidence: Vector, correct: Vector, index: NDArray[np.int64], cel
     return CellSums(index, r, mean(None), mean(p), mean(p * p), mean(r))
 
 
-def with_drift(sums: CellSums) -> CellSums:
+def with_drift(sums: CellSums, fixed: NDArray[np.bool_]) -> CellSums:
     """The same sums with the drift of cells cut at sample quantiles, in rising order of confidence.
 
     Where the share of samples below an edge e rises by d, the sample quantile moves down until it is restored, and
     residual mass d g(e), g(e) = E[r | p = e], passes from the cell below to the cell above. g(e) is the mean of the two
-    neighbouring cells' residual means.
+    neighbouring cells' residual means. Edges (C - 1,) that tied confidences hold in place are `fixed`.
     """
     level = sums.gap / np.maximum(sums.share, 1e-300)
-    at_edge = (level[:-1] + level[1:]) / 2
+    at_edge = np.where(fixed, 0.0, (level[:-1] + level[1:]) / 2)
     below = np.tril(np.ones((sums.cells, sums.cells)))[:-1]  # row e, column c: cell c lies below edge e
     passed = at_edge[:, None] * below
     drift = np.zeros((sums.cells, sums.cells))
     drift[:-1] -= passed
     drift[1:] += passed
-    return CellSums(sums.index, sums.residual, sums.share, sums.p, sums.p2, sums.gap, drift)
+    return replace(sums, drift=drift)
 
 
 def cross_covariance(a: CellSums, b: CellSums) -> Matrix:
@@ -127,34 +128,28 @@ def _whitened(normals: Matrix) -> Matrix:
     return np.asarray(np.linalg.solve(factor, centred.T).T)
 
 
-def hypothetical_variance(sums: CellSums, mu: Matrix) -> Matrix:
-    """N times the variance of D_c, (T, C), if the population residuals were the rows of `mu`."""
+def hypothetical_variance(sums: CellSums, mu: Vector) -> Vector:
+    """N times the variance of D_c, (C,), if the population residuals were `mu`."""
     chance = np.maximum(sums.p - sums.p2, 0)
-    rate = mu / np.maximum(sums.share, 1e-300)
-    second = chance + rate * (2 * sums.p - sums.share)
+    size = np.maximum(sums.share, 1e-300)
+    second = chance + mu / size * (2 * sums.p - sums.share)
+    labels = second - mu**2 / size  # what remains if the confidences did not vary from sample to sample
     if sums.drift is None:
         moved = -(mu**2)
     else:
         own = np.bincount(sums.index, weights=sums.residual**2, minlength=sums.cells) / sums.samples
         moved = np.diag(cross_covariance(sums, sums)) - own
-    return np.asarray(np.maximum(second + moved, 0.05 * chance + 1e-15))
+    return np.asarray(np.maximum(np.maximum(second + moved, labels), 0.05 * chance + 1e-15))
 
 
-def hypothetical_skewness(sums: CellSums, mu: Matrix, variance: Matrix) -> Matrix:
-    """Skewness of D_c under `mu`: E[r^3] / E[r^2] at the cell's mean confidence, over sqrt(N variance)."""
-    size = np.maximum(sums.share, 1e-300)
-    p = np.clip(sums.p / size, 1e-9, 1 - 1e-9)
-    q = np.clip(p - mu / size, 1e-9, 1 - 1e-9)
-    ratio = (q * (p - 1) ** 3 + (1 - q) * p**3) / (q * (1 - p) ** 2 + (1 - q) * p**2)
-    return np.asarray(np.clip(ratio / np.sqrt(sums.samples * variance), -_MAX_SKEWNESS, _MAX_SKEWNESS))
+def open_minded_gap(sums: CellSums) -> Vector:
+    """D_c with `UNSEEN` right and as many wrong answers added, spread over the cells as the samples are."""
+    n = sums.samples
+    accuracy = (n * (sums.p - sums.gap) + UNSEEN * sums.share) / (n + 2 * UNSEEN)
+    return np.asarray(sums.p - accuracy)
 
 
-def draw_cells(sums: CellSums, mu: Matrix, normals: Matrix) -> NDArray[np.float64]:
-    """Draws of D, (T, R, C), under the hypothetical residuals `mu` (T, C) from unit normals (R, C) shared by all rows.
-
-    The first Cornish-Fisher term z + skew (z^2 - 1) / 6 carries the skewness of rare errors.
-    """
-    variance = hypothetical_variance(sums, mu)
-    bend = hypothetical_skewness(sums, mu, variance)[:, None, :] / 6
-    scale = np.sqrt(variance / sums.samples)[:, None, :]
-    return np.asarray(mu[:, None, :] + scale * (normals + bend * (normals**2 - 1)))
+def standard_errors(sums: CellSums) -> Vector:
+    """Standard error of D_c, (C,): the larger of a calibrated model's and of that of about this accuracy."""
+    calibrated, as_seen = (hypothetical_variance(sums, mu) for mu in (np.zeros(sums.cells), open_minded_gap(sums)))
+    return np.asarray(np.sqrt(np.maximum(calibrated, as_seen) / sums.samples))

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smart_core.metrics.arrays import Values
-from smart_core.metrics.binning import bin_edges
+from smart_core.metrics.arrays import MetricError, Values, probabilities_and_labels
+from smart_core.metrics.binning import bin_edges, check_bins
 
-CHUNK_ELEMENTS = 1 << 20
+HISTOGRAM_CHUNK = 1 << 20
 
 
 class ClasswiseHistogram:
@@ -26,8 +26,8 @@ class ClasswiseHistogram:
 
     def __init__(self, classes: int, bins: int = 15) -> None:
         if classes < 1:
-            raise ValueError(f"the number of classes must be at least 1, got {classes}")
-        bin_edges(bins)  # rejects a bad number of bins before any data arrive
+            raise MetricError(f"The number of classes must be at least 1, not {classes}.")
+        check_bins(bins)
         self.classes, self.bins, self.samples = classes, bins, 0
         self.count = np.zeros((classes, bins))
         self.sum_p = np.zeros((classes, bins))
@@ -40,12 +40,12 @@ class ClasswiseHistogram:
         matrix = _as_tensor(probs).cpu()
         y = _as_tensor(labels).cpu().reshape(-1).long()
         if matrix.ndim != 2 or matrix.shape[1] != self.classes:
-            raise ValueError(f"expected (n, {self.classes}) probabilities, got shape {tuple(matrix.shape)}")
+            raise MetricError(f"Expected (n, {self.classes}) probabilities, but the shape is {tuple(matrix.shape)}.")
         if matrix.shape[0] != y.numel():
-            raise ValueError(f"{matrix.shape[0]} rows of probabilities but {y.numel()} labels")
+            raise MetricError(f"There are {matrix.shape[0]} rows of probabilities but {y.numel()} labels.")
         if y.numel() and (int(y.min()) < 0 or int(y.max()) >= self.classes):
-            raise ValueError(f"labels must lie in 0..{self.classes - 1}")
-        rows = max(1, CHUNK_ELEMENTS // self.classes)
+            raise MetricError(f"The labels must be whole numbers in 0..{self.classes - 1}.")
+        rows = max(1, HISTOGRAM_CHUNK // self.classes)
         for part, part_y in zip(matrix.split(rows), y.split(rows), strict=True):
             self._add(part, part_y)
         return self
@@ -55,7 +55,7 @@ class ClasswiseHistogram:
         wide = torch.promote_types(precision, torch.float32)
         edges = torch.from_numpy(bin_edges(self.bins)).to(probs.device, precision).to(wide)
         probs = probs.to(wide)
-        above = (probs > edges[1]) if self.bins > 1 else torch.zeros_like(probs, dtype=torch.bool)
+        above = probs > edges[1]
         value, column = probs[above], above.nonzero()[:, 1]
         cell = column * self.bins + _bin_of(value, edges)
         value = value.double()
@@ -81,7 +81,7 @@ class ClasswiseHistogram:
     def merge(self, other: ClasswiseHistogram) -> ClasswiseHistogram:
         """Add the rows another histogram has seen."""
         if (other.classes, other.bins) != (self.classes, self.bins):
-            raise ValueError("histograms of different classes or bins cannot be merged")
+            raise MetricError("Histograms of different classes or bins cannot be merged.")
         self.count += other.count
         self.sum_p += other.sum_p
         self.sum_p2 += other.sum_p2
@@ -92,7 +92,7 @@ class ClasswiseHistogram:
     def per_class(self) -> NDArray[np.float64]:
         """Binary ECE of every column, (K,)."""
         if self.samples == 0:
-            raise ValueError("no samples: a calibration metric needs at least one")
+            raise MetricError("There are no samples; a calibration metric needs at least one.")
         return np.asarray(np.abs(self.sum_p - self.sum_y).sum(axis=1) / self.samples)
 
     def ece(self) -> float:
@@ -113,7 +113,6 @@ def _as_tensor(values: Values) -> torch.Tensor:
 
 def classwise_ece(probs: Values, labels: Values, bins: int = 15) -> float:
     """Mean over all K columns (K from the width of `probs`, not from the labels seen) of the binary ECE."""
-    matrix = _as_tensor(probs)
-    if matrix.ndim != 2:
-        raise ValueError(f"expected an (N, K) array of probabilities, got shape {tuple(matrix.shape)}")
-    return ClasswiseHistogram(matrix.shape[1], bins).update(matrix, labels).ece()
+    matrix, y = probabilities_and_labels(probs, labels)
+    low_precision = isinstance(probs, torch.Tensor) and probs.dtype == torch.bfloat16  # edges are rounded to it too
+    return ClasswiseHistogram(matrix.shape[1], bins).update(probs if low_precision else matrix, y).ece()

@@ -1,49 +1,32 @@
 """Law of the classwise ECE x = (1/K) sum over cells (class, bin) of |D_c|, from sums that a streaming pass can keep.
 
-Most cells of a large problem hold next to no mass: the number of labels in them is not normal but binomial, and
-E|D_c| is taken from that law. x sums over many cells and is close to normal; its variance has three parts:
-the cells' own; what residuals of one sample in several cells have in common at first order, in cells with a clear sign
-(from the scatter of random groups of samples); and at second order, in the others (from labels drawn from the model).
+Most cells of a large problem hold next to no mass: the number of labels in them is not normal but binomial, and the law
+of |D_c| is taken from there. x sums over many cells and is close to normal; its variance has three parts: the
+cells' own; what residuals of one sample in several cells have in common at first order, in cells with a clear sign
+(from the scatter of random groups of samples); and at second order, in the others (from products of groups).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf, gammaln, stdtrit
+from scipy.special import erf, gammaln
 
-from smart_core.metrics.binned_law import proportional
-from smart_core.metrics.classwise_cells import GROUPS, ClasswiseCells
-from smart_core.metrics.inversion import SimulatedLaw
+from smart_core.metrics.bias_bound import EXPANSION, HALF_NORMAL, absolute_rise
+from smart_core.metrics.bracket import Bracket, Estimate
+from smart_core.metrics.cells import UNSEEN
+from smart_core.metrics.classwise_cells import ClasswiseCells
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-STEPS = 25
-DEGREES = 15
-"""Degrees of freedom of the Student t that stands for x. The scatter of 64 groups alone would call for 63; the rest
-allows for the shape of the residuals, which the law takes as given though it is estimated.
-Chosen by measured coverage."""
 _NORMAL_ABOVE = 8.0
 _TERMS = 40
-
-
-@dataclass(frozen=True)
-class CellLaw:
-    """Mean and variance of x along hypotheses `values`.
-
-    `second_order` is the variance that comes from cells without a clear sign; `scores` (T, G) are the first-order
-    deviations of the groups, whose squares sum to the rest.
-    """
-
-    values: Vector
-    mean: Vector
-    variance: Vector
-    second_order: Vector
-    scores: Matrix
-    observed: float
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+_WEIGHTS = _WEIGHTS / np.sqrt(2 * np.pi)
 
 
 def mean_absolute(expected: Vector, variance: Vector, centre: Vector) -> Vector:
@@ -51,12 +34,12 @@ def mean_absolute(expected: Vector, variance: Vector, centre: Vector) -> Vector:
     sd = np.sqrt(np.maximum(variance, 1e-300))
     shift = centre - expected
     z = shift / sd
-    result = sd * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + shift * erf(z / np.sqrt(2))
+    result = sd * HALF_NORMAL * np.exp(-(z**2) / 2) + shift * erf(z / np.sqrt(2))
     small = np.flatnonzero((variance < _NORMAL_ABOVE) & (expected < _TERMS / 3))
-    if small.size:
-        k = np.arange(_TERMS)
-        chance_of = matched_binomial(expected[small], variance[small])
-        result[small] = (chance_of * np.abs(centre[small][:, None] - k)).sum(axis=1)
+    for part in _blocks(small.size):
+        these = small[part]
+        chance_of = matched_binomial(expected[these], variance[these])
+        result[these] = (chance_of * np.abs(centre[these][:, None] - np.arange(_TERMS))).sum(axis=1)
     return np.asarray(result)
 
 
@@ -74,67 +57,131 @@ def matched_binomial(mean: Vector, variance: Vector) -> Matrix:
     return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
 
-def shared_and_own(
-    gap: Vector, share: Vector, p: Vector, chance: Vector, samples: int, bin_of: NDArray[np.int64]
-) -> Vector:
-    """Plausible residuals of the cells: a gap shared by the classes in each bin, and a spread of its own per class.
+def second_order(groups: Matrix, weight: Vector, sd: Vector) -> float:
+    """Variance of sum |D_c| by which cells move together though none has a clear sign, beyond the cells' own.
 
-    mu_kb = share_kb m_b + sqrt(w_kb) (D_kb - share_kb m_b), m_b the pooled gap of bin b, w the share of the variance
-    between classes that noise does not explain (moments per bin, less one standard error of theirs). The square root
-    keeps the spread of mu that of the population; the usual weight w would shrink it, and with it the sum of |mu|.
+    For normal D, Cov(|D_c|, |D_d|) is (1 - 2/pi) Cov(D_c, D_d)^2 / (s_c s_d) at most, times the `weight` of both cells:
+    1 for no sign, 0 for a clear one. Products of different groups (G, C) estimate the squared covariance without bias.
     """
-
-    def pooled(weights: Vector) -> Vector:
-        return np.asarray(np.bincount(bin_of, weights=weights), dtype=np.float64)
-
-    level = (pooled(gap) / np.maximum(pooled(share), 1e-300))[bin_of]
-    own = gap - share * level
-    noise = np.maximum(chance + level * (2 * p - share), 0.05 * chance) / samples
-    beyond = np.maximum(pooled(own**2 - noise) - np.sqrt(2 * pooled(noise**2)), 0)
-    real = share**2 * (beyond / np.maximum(pooled(share**2), 1e-300))[bin_of]
-    return np.asarray(share * level + np.sqrt(real / np.maximum(real + noise, 1e-300)) * own)
+    number = len(groups)
+    scaled = groups * np.sqrt(weight / sd)
+    products = (scaled @ scaled.T) ** 2
+    both = number / (number - 1) * float(products.sum() - np.trace(products))
+    return (1 - HALF_NORMAL**2) * max(0.0, both - float(((weight * sd) ** 2).sum()))
 
 
-def classwise_law(cells: ClasswiseCells, steps: int = STEPS) -> CellLaw:
-    """Moments of x over population values from 0 or well below the observed x to well above it."""
-    n, k = cells.samples, cells.classes
+@dataclass(frozen=True)
+class UsedCells:
+    """The cells that hold samples, (C,) each: sizes, sums of p, p (1 - p) and p - y, and the residuals' standard error;
+    `groups` (G, C) are the centred residual sums of the groups, whose outer products estimate the covariance."""
+
+    size: Vector
+    p: Vector
+    chance: Vector
+    gap: Vector
+    sd: Vector
+    groups: Matrix
+
+
+def used_cells(cells: ClasswiseCells) -> UsedCells:
+    """From the sums of a pass; the standard error is the larger of a calibrated model's and of that of these labels."""
     used = cells.count.reshape(-1) > 0
-    count, p, p2 = (a.reshape(-1)[used] for a in (cells.count, cells.sum_p, cells.sum_p2))
-    gap = (p - cells.sum_y.reshape(-1)[used]) / n
-    groups = cells.group_residual.reshape(GROUPS, -1)[:, used].astype(np.float64)
-    groups -= (cells.group_count / n)[:, None] * (gap * n)
-    chance = np.maximum(p - p2, 1e-9)
-    scale = GROUPS / (GROUPS - 1) / n**2
-    group_variance = (groups**2).sum(axis=0) * scale
-
-    observed = float(np.abs(gap).sum())
-    null_mean = float(mean_absolute(p, chance, p).sum() / n)
-    null_own = float((chance / n**2).sum()) - float(((mean_absolute(p, chance, p) / n) ** 2).sum())
-    null_variance = float((cells.null_values() * k).var(ddof=1))
-    excess = max(0.0, null_variance - null_own)
-    signed = float((((groups @ np.sign(gap)) ** 2).sum()) * scale)
-    reach = np.sqrt(max(null_variance, signed, null_own))
-    values = np.linspace(max(0.0, observed - null_mean - 4 * reach), observed + 4.5 * reach, steps)
-    bin_of = np.broadcast_to(np.arange(cells.bins), cells.count.shape).reshape(-1)[used]
-    mu = proportional(shared_and_own(gap, count / n, p / n, chance / n, n, bin_of), values)
-
-    mean, variance, second, influence = (np.zeros(steps), np.zeros(steps), np.zeros(steps), np.zeros_like(mu))
-    for j, row in enumerate(mu):
-        spread = np.maximum(chance + row * n / count * (2 * p - count), 0.05 * chance)
-        given_count = np.maximum(spread - (row * n) ** 2 / count, 0.02 * chance)
-        absolute = mean_absolute(np.clip(p - row * n, 0, None), given_count, p) / n
-        influence[j] = erf(row * n / np.sqrt(2 * spread))
-        common = float(((groups @ influence[j]) ** 2).sum()) * scale
-        own = float((influence[j] ** 2 * group_variance).sum())
-        free = float((np.exp(-((row * n) ** 2) / spread) * spread).sum() / chance.sum())
-        cellwise = np.maximum(spread / n**2 + row**2 - absolute**2, 0).sum()
-        second[j] = max(float(cellwise) - own, 0.0) + excess * min(free, 1.0)
-        mean[j], variance[j] = absolute.sum(), second[j] + common
-    scores = influence @ groups.T * np.sqrt(scale)
-    return CellLaw(values / k, mean / k, variance / k**2, second / k**2, scores / k, observed / k)
+    n = cells.samples
+    size, p, p2, y = (a.reshape(-1)[used] for a in (cells.count, cells.sum_p, cells.sum_p2, cells.sum_y))
+    chance, gap = np.maximum(p - p2, 0), p - y
+    share = size / n
+    rate = (y + UNSEEN * share / cells.classes) / (size + UNSEEN * share)
+    mu = p - size * rate
+    by_labels = chance + mu / size * (2 * p - size) - mu**2 / n
+    sd = np.sqrt(np.maximum(np.maximum(chance, by_labels), 1e-12))
+    return UsedCells(size, p, chance, gap, sd, centred_groups(cells, cells.group_residual)[:, used])
 
 
-def normal_law(law: CellLaw, draws: int = 801) -> SimulatedLaw:
-    """Draws at equally likely quantiles with the mean and scale of `law`."""
-    z = stdtrit(DEGREES, (np.arange(draws) + 0.5) / draws)
-    return SimulatedLaw(law.values, law.mean[:, None] + np.sqrt(law.variance)[:, None] * z, law.observed)
+def centred_groups(cells: ClasswiseCells, residual: NDArray[np.float32]) -> Matrix:
+    """Group sums less what their sizes explain, scaled so that their outer products sum to the covariance."""
+    flat = residual.reshape(len(residual), -1).astype(np.float64)
+    centred = flat - np.outer(cells.group_count / cells.samples, flat.sum(axis=0))
+    return np.asarray(centred * np.sqrt(len(flat) / (len(flat) - 1)))
+
+
+@dataclass(frozen=True)
+class _Absolute:
+    """|D_c|, or |D_c| less its bias bound, as a part linear in D_c and a rest: slope and variance."""
+
+    slope: Vector
+    rest: Vector
+
+
+def _around_normal(gap: Vector, sd: Vector, lowered: bool) -> _Absolute:
+    """By quadrature, D_c normal about what was observed."""
+    z = gap[:, None] / sd[:, None] + _NODES
+    values = np.abs(z) - (EXPANSION * absolute_rise(z) if lowered else 0.0)
+    mean = values @ _WEIGHTS
+    slope = (values * _NODES) @ _WEIGHTS
+    variance = (values - mean[:, None]) ** 2 @ _WEIGHTS
+    return _Absolute(slope, np.maximum(variance - slope**2, 0) * sd**2)
+
+
+def _of_few_labels(p: Vector, chance: Vector) -> _Absolute:
+    """From the binomial law of a calibrated model."""
+    slope, rest = np.zeros(p.size), np.zeros(p.size)
+    for part in _blocks(p.size):
+        chance_of = matched_binomial(p[part], chance[part])
+        gap = p[part, None] - np.arange(_TERMS)
+        values = np.abs(gap)
+        gap = gap - (chance_of * gap).sum(axis=1, keepdims=True)
+        mean = (chance_of * values).sum(axis=1, keepdims=True)
+        spread = np.maximum((chance_of * gap**2).sum(axis=1), 1e-300)
+        slope[part] = (chance_of * gap * values).sum(axis=1) / spread
+        variance = (chance_of * (values - mean) ** 2).sum(axis=1)
+        rest[part] = np.maximum(variance - slope[part] ** 2 * spread, 0)
+    return _Absolute(slope, rest)
+
+
+def _blocks(cells: int, size: int = 1 << 15) -> Iterator[slice]:
+    """Slices of so many cells: tables of 40 chances a cell stay small."""
+    return (slice(start, start + size) for start in range(0, cells, size))
+
+
+def classwise_bracket(cells: ClasswiseCells) -> Bracket:
+    """Bracket of the population's classwise ECE.
+
+    In a cell of few labels the bias is at most that of a calibrated model: E|P - Y| - |P - E Y| is largest where
+    E Y = P, for Y changes by one label at a time.
+    """
+    used = used_cells(cells)
+    few = (used.sd**2 < _NORMAL_ABOVE) & (used.p < _TERMS / 3)
+    bound = EXPANSION * used.sd * absolute_rise(used.gap / used.sd)
+    bound[few] = mean_absolute(used.p[few], used.chance[few], used.p[few])
+    above = float(np.abs(used.gap).sum())
+    scale = 1 / (cells.samples * cells.classes)
+    of_few = _of_few_labels(used.p[few], used.chance[few])
+    found = []
+    for value, lowered in ((above - float(bound.sum()), True), (above, False)):
+        of_many = _around_normal(used.gap[~few], used.sd[~few], lowered)
+        slope, rest = np.zeros(few.size), np.zeros(few.size)
+        slope[few], rest[few] = of_few.slope, of_few.rest
+        slope[~few], rest[~few] = of_many.slope, of_many.rest
+        found.append(_estimate(used, _Absolute(slope, rest), value, scale))
+    return Bracket(*found)
+
+
+def _estimate(used: UsedCells, parts: _Absolute, value: float, scale: float) -> Estimate:
+    seen = (used.groups**2).sum(axis=0)
+    # labels that happen to agree in every group scatter less than labels can
+    unseen = float((parts.slope**2 * np.maximum(used.sd**2 - 2 * seen, 0)).sum())
+    free = np.exp(-((used.gap / used.sd) ** 2) / 2)
+    own = float(parts.rest.sum()) + unseen + second_order(used.groups, free, used.sd)
+    return Estimate(value * scale, used.groups @ parts.slope * scale, own * scale**2)
+
+
+def calibrated_law(cells: ClasswiseCells) -> tuple[float, float]:
+    """Mean and standard deviation of the classwise ECE of a perfectly calibrated model with these probabilities."""
+    used = used_cells(cells)
+    absolute = mean_absolute(used.p, used.chance, used.p)
+    kept = used.chance > 1e-9  # a certain cell has no noise
+    groups = centred_groups(cells, cells.null_residual)[:, cells.count.reshape(-1) > 0][:, kept]
+    common = second_order(groups, np.ones(int(kept.sum())), np.sqrt(used.chance[kept]))
+    variance = float(np.maximum(used.chance - absolute**2, 0)[kept].sum()) + common
+    scale = 1 / (cells.samples * cells.classes)
+    return float(absolute[kept].sum()) * scale, float(np.sqrt(variance)) * scale

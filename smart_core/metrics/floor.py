@@ -10,20 +10,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from smart_core.metrics.arrays import Values, as_vector
-from smart_core.metrics.binning import adaptive_order, bin_index
+from smart_core.metrics.arrays import MetricError, Values, confidences
+from smart_core.metrics.binning import adaptive_index, bin_index, check_bins
 from smart_core.metrics.classwise_cells import ClasswiseCells
-from smart_core.metrics.smooth_law import (
-    SMCE_NODES,
-    smce_of_mass,
-    smece_of_mass,
-)
+from smart_core.metrics.classwise_law import calibrated_law
+from smart_core.metrics.gathered import SMCE_NODES, smce_of_mass, smece_of_mass
 from smart_core.types import FloatArray
 
 Vector = NDArray[np.float64]
 
-METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
+FLOOR_METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
 _PIECES_OF_A_BIN = 24
 
 
@@ -48,33 +46,33 @@ def noise_floor(
 ) -> Floor:
     """Floor of ece, adaece, mce, smce or smece from the confidences, or of cece from the classwise `cells`.
 
-    The floor of cece comes from the label draws that `cells` accumulated; being a sum over many cells it is close to
-    normal, and its quantile is taken as mean + 1.645 sd.
+    cece sums over many cells and is close to normal: its mean and spread are computed, and its `values` are equally
+    likely quantiles.
     """
-    if metric not in METRICS:
-        raise ValueError(f"no noise floor for {metric!r}; choose one of {', '.join(METRICS)}")
+    if metric not in FLOOR_METRICS:
+        raise MetricError(f"There is no noise floor of '{metric}'; choose one of {', '.join(FLOOR_METRICS)}.")
     if metric == "cece":
         if cells is None:
-            raise ValueError("the noise floor of cece needs `cells`")
-        values = cells.null_values()
-        return Floor(float(values.mean()), float(values.mean() + 1.645 * values.std(ddof=1)), values.size, values)
+            raise MetricError("The noise floor of cece needs the classwise sums: pass `cells`.")
+        mean, sd = calibrated_law(cells)
+        values = np.maximum(mean + sd * ndtri((np.arange(draws) + 0.5) / draws), 0.0)
+        return Floor(mean, mean + 1.645 * sd, draws, values)
     if confidence is None:
-        raise ValueError(f"the noise floor of {metric} needs the confidences")
-    values = calibrated_values(metric, as_vector(confidence), bins, draws, seed)
+        raise MetricError(f"The noise floor of {metric} needs the confidences.")
+    check_bins(bins)
+    values = calibrated_values(metric, confidences(confidence), bins, draws, seed)
     return Floor(float(values.mean()), float(np.quantile(values, 0.95)), draws, values)
 
 
 def calibrated_values(metric: str, confidence: FloatArray, bins: int, draws: int, seed: int) -> Vector:
     """Draws of the metric with labels drawn from the confidences."""
-    p = np.clip(confidence, 0, 1)
+    p = confidence
     generator = np.random.default_rng(seed)
     if metric in ("ece", "mce"):
         index, cells = bin_index(p, bins).astype(np.int64), bins
     elif metric == "adaece":
         cells = min(bins, p.size)
-        order, chunk = adaptive_order(p, cells)
-        index = np.empty(p.size, dtype=np.int64)
-        index[order] = chunk
+        index = adaptive_index(p, cells).astype(np.int64)
     elif metric == "smce":
         cells = 2 * (SMCE_NODES - 1) + 1
         index = np.rint(p.astype(np.float64) * (cells - 1)).astype(np.int64)

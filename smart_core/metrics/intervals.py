@@ -1,7 +1,10 @@
 """Confidence intervals of the population value of a metric.
 
 The population value is what the same metric, with the same bins, would be on infinitely many samples of the same law.
-Plug-in calibration errors are biased upwards, so that near the noise floor the plug-in may lie above its own interval.
+Plug-in calibration errors are biased upwards, by an amount that depends on how the errors are spread over the bins,
+which the data show only in part. Their interval reaches down by a bound of that bias (see `bias_bound`) and then, at
+both ends, by what the noise takes (see `bracket`): it holds the population value in at least the stated share of test
+sets however the errors are spread, and in more where the bias is smaller than its bound.
 """
 
 from __future__ import annotations
@@ -10,28 +13,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smart_core.metrics.arrays import Values, as_vector, confidence_and_correct
+from smart_core.metrics.arrays import MetricError, Values, as_vector
+from smart_core.metrics.brackets import brackets
 from smart_core.metrics.classwise_cells import ClasswiseCells
-from smart_core.metrics.classwise_law import classwise_law, normal_law
-from smart_core.metrics.inversion import unified_interval
-from smart_core.metrics.laws import FAMILIES, joint_cells
-from smart_core.metrics.mean_interval import mean_interval, wilson_interval
+from smart_core.metrics.classwise_law import classwise_bracket
+from smart_core.metrics.means import Range, mean_interval, wilson_interval
+from smart_core.metrics.proper import LARGEST_BRIER, LARGEST_NLL
 
 DESCRIPTIONS = {
-    "ece": "the population ECE with these {bins} equal-width bins (test inversion, bias-corrected)",
-    "adaece": "the population AdaECE with bins at the population's {bins}-quantiles (test inversion, bias-corrected)",
-    "cece": "the population classwise ECE with these {bins} bins (test inversion, bias-corrected)",
-    "smce": "the population smooth calibration error (test inversion, bias-corrected)",
-    "smece": "the population SmoothECE (test inversion, bias-corrected)",
+    "ece": "the population ECE with these {bins} equal-width bins (at least the stated level, whatever the bias)",
+    "adaece": "the population AdaECE with bins at the population's {bins}-quantiles (at least the stated level, "
+    "whatever the bias)",
+    "cece": "the population classwise ECE with these {bins} bins (at least the stated level, whatever the bias)",
+    "smce": "the population smooth calibration error (at least the stated level, whatever the bias)",
+    "smece": "the population SmoothECE (at least the stated level, whatever the bias)",
     "nll": "the expected negative log-likelihood (skewness-corrected t)",
     "brier": "the expected Brier score (skewness-corrected t)",
     "accuracy": "the probability of a correct top label (Wilson)",
 }
 
+LOSS_BOUNDS: dict[str, Range] = {"nll": (0.0, LARGEST_NLL), "brier": (0.0, LARGEST_BRIER), "accuracy": (0.0, 1.0)}
+"""Smallest and largest value of one sample."""
+
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval that holds the population value in `level` of all test sets; `of` says of what, in plain words."""
+    """An interval that holds the population value in `level` of all test sets or more; `of` says of what, in words."""
 
     low: float
     high: float
@@ -55,36 +62,50 @@ def interval(
     """Interval of the population value of `metric`: ece, adaece, cece, smce, smece, nll, brier or accuracy.
 
     `nll` and `brier` are per-sample losses, `cells` the classwise sums; each is needed by its own metric only.
-    `draws` is the number of simulated sets for each hypothetical value; None takes enough for the metric.
+    `draws` is the number of draws of the noise; None takes enough for the metric.
     """
     if metric not in DESCRIPTIONS:
-        raise ValueError(f"no interval for {metric!r}; choose one of {', '.join(DESCRIPTIONS)}")
+        raise MetricError(f"There is no interval of '{metric}'; choose one of {', '.join(DESCRIPTIONS)}.")
     if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
+        raise MetricError(f"The level must lie between 0 and 1, not {level}.")
     if metric == "cece":
         if cells is None:
-            raise ValueError("the interval of cece needs the classwise `cells`")
-        bounds, bins = unified_interval(normal_law(classwise_law(cells)), level), cells.bins
+            raise MetricError("The interval of cece needs the classwise sums: pass `cells`.")
+        bounds, bins = classwise_bracket(cells).interval(level), cells.bins
     elif metric in ("nll", "brier"):
         losses = nll if metric == "nll" else brier
         if losses is None:
-            raise ValueError(f"the interval of {metric} needs the losses of the samples, `{metric}`")
-        bounds = mean_interval(as_vector(losses).astype(np.float64), level)
+            raise MetricError(f"The interval of {metric} needs the losses of the samples: pass `{metric}`.")
+        bounds = mean_interval(checked_losses(losses, metric), level, LOSS_BOUNDS[metric])
     elif metric == "accuracy":
-        hits = as_vector(correct)
+        hits = checked_losses(correct, "correctness")
         bounds = wilson_interval(float(hits.sum()), hits.size, level)
     else:
-        bounds = _simulated_interval(metric, confidence, correct, bins, level, seed, draws)
-    return Interval(*bounds, level, DESCRIPTIONS[metric].format(bins=bins))
+        low, high = brackets(metric, [(confidence, correct)], bins, seed, draws)[0].interval(level)
+        bounds = low, max(high, mean_gap_bound(confidence, correct, level))
+    low, high = bounds
+    if metric in ("ece", "adaece", "cece", "smce", "smece"):
+        low, high = max(0.0, low), min(1.0, high)
+    return Interval(float(low), float(high), level, DESCRIPTIONS[metric].format(bins=bins))
 
 
-def _simulated_interval(
-    metric: str, confidence: Values, correct: Values, bins: int, level: float, seed: int, draws: int | None
-) -> tuple[float, float]:
-    p, a = confidence_and_correct(confidence, correct)
-    if bool(((p == a) & (p == p[0])).all()):
-        # Certain and right every time: no residual to simulate from, but N samples bound the chance of an error.
-        return 0.0, float(1 - (1 - level) ** (1 / p.size))
-    ((sums, normals),) = joint_cells(metric, [(p, a)], bins, seed, draws)
-    low, high = unified_interval(FAMILIES[metric].law(sums, normals), level)
-    return max(0.0, low), min(1.0, high)
+def mean_gap_bound(confidence: Values, correct: Values, level: float) -> float:
+    """The largest |E p - accuracy| that the accuracy's interval allows.
+
+    No calibration error is smaller than the mean gap, so none of their intervals may end below what the mean gap can
+    be. It matters where few cells hold samples and nearly all answers agree.
+    """
+    hits = checked_losses(correct, "correctness")
+    mean = float(np.mean(np.asarray(confidence, dtype=np.float64)))
+    ends = wilson_interval(float(hits.sum()), hits.size, level)
+    return max(abs(mean - end) for end in ends)
+
+
+def checked_losses(values: Values, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """One finite number a sample."""
+    losses = as_vector(values, f"{name} values").astype(np.float64)
+    if losses.size == 0:
+        raise MetricError(f"There are no samples; the {name} needs at least one.")
+    if not np.isfinite(losses).all():
+        raise MetricError(f"The {name} of sample {int((~np.isfinite(losses)).argmax())} is not finite.")
+    return losses.reshape(-1)

@@ -12,6 +12,11 @@ infinity.
 """
 
 
+LARGEST_NLL = float(-np.log(SMALLEST_PROBABILITY))
+LARGEST_BRIER = 2.0
+"""The largest losses that one sample can cost."""
+
+
 def nll(probs: Values, labels: Values) -> float:
     """Negative log-likelihood -(1/N) sum_i log p_i[y_i], in nats; probabilities of 0 count as 2.2e-308."""
     matrix, y = probabilities_and_labels(probs, labels)

@@ -19,12 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from smart_core.metrics.arrays import Values, residuals
+from smart_core.metrics.arrays import MetricError, Values, residuals
+from smart_core.metrics.smooth_calibration import residual_mass
 
 Vector = NDArray[np.float64]
 
 NODES_PER_SIGMA = 64
 COARSEST, FINEST = 1 << 12, 1 << 20
+REACH = 8.0
+"""Widths sigma beyond which a Gaussian counts as 0: it is 1e-14 there."""
 
 
 @dataclass(frozen=True)
@@ -93,45 +96,76 @@ def _integral_of_absolute(values: Vector) -> float:
 
 def smece(confidence: Values, correct: Values, sigma: float | None = None) -> float:
     """SmoothECE; with a given `sigma`, smECE at that bandwidth instead of at the fixed point."""
-    p, r = residuals(confidence, correct)
-    r = r / p.size
-    if sigma is not None:
-        return _integral_of_absolute(_smoothed(_spectrum(p, r, _cells(_positive(sigma))), sigma))
-    return _fixed_point(p, r)
+    points, mass = residual_mass(confidence, correct)
+    return _fixed_point(points, mass) if sigma is None else _smoothed_size(points, mass, _positive(sigma))
 
 
 def _positive(sigma: float) -> float:
     if not sigma > 0:
-        raise ValueError(f"sigma must be positive, got {sigma}")
+        raise MetricError(f"The bandwidth sigma must be positive, not {sigma}.")
     return sigma
 
 
-def _fixed_point(points: Vector, mass: Vector) -> float:
-    """The sigma with smECE_sigma = sigma: smECE falls as sigma grows, so the root is unique and can be
-    bracketed.
+def _smoothed_size(points: Vector, mass: Vector, sigma: float) -> float:
+    """smECE_sigma of masses at rising points; below the finest grid by `_sum_over_clusters`."""
+    if sigma >= NODES_PER_SIGMA / FINEST:
+        return _integral_of_absolute(_smoothed(_spectrum(points, mass, _cells(sigma)), sigma))
+    return _sum_over_clusters(points, mass, sigma)
 
-    |sum of mass| <= smECE_sigma <= sum of |mass|. Grids are tried from coarse to fine until one resolves
-    the root; below the finest (sigma < 6e-5) the root is still found, with an error below that width.
+
+def _sum_over_clusters(points: Vector, mass: Vector, sigma: float) -> float:
+    """The same integral, taken where there is mass: kernels more than 2 REACH sigma apart do not meet.
+
+    A cluster of one sign keeps its mass whole. Any other is smoothed on a grid of its own, whose mirrors are those at 0
+    and 1 or stand beyond the reach of every kernel.
+    """
+    starts = np.flatnonzero(np.diff(points, prepend=-1.0) > 2 * REACH * sigma)
+    net, total = np.abs(np.add.reduceat(mass, starts)), np.add.reduceat(np.abs(mass), starts)
+    mixed = np.flatnonzero(total - net > 1e-15 * total)
+    ends = np.append(starts[1:], points.size)
+    size = float(net.sum() - net[mixed].sum())
+    for i in mixed:
+        p, m = points[starts[i] : ends[i]], mass[starts[i] : ends[i]]
+        left, right = max(0.0, p[0] - REACH * sigma), min(1.0, p[-1] + REACH * sigma)
+        width = sigma / (right - left)
+        cells = 1 << max(1, int(np.ceil(np.log2(NODES_PER_SIGMA / width))))
+        size += _integral_of_absolute(_smoothed(_spectrum((p - left) / (right - left), m, cells), width))
+    return size
+
+
+def _fixed_point(points: Vector, mass: Vector) -> float:
+    """The sigma with smECE_sigma = sigma: smECE falls as sigma grows, so the root is unique and can be bracketed.
+
+    |sum of mass| <= smECE_sigma <= sum of |mass|. Grids are tried from coarse to fine until one resolves the root;
+    below the finest (sigma < 6e-5) it is sought cluster by cluster.
     """
     from scipy.optimize import brentq
 
     low, high = abs(float(mass.sum())), min(1.0, float(np.abs(mass).sum()))
-    if high - low <= 1e-12:  # one sign throughout: nothing cancels at any sigma
+    if high - low <= 1e-9 * high:  # one sign throughout: nothing cancels at any sigma
         return low
     cells = COARSEST
-    while True:
+    while cells <= FINEST:
+        start = max(low, NODES_PER_SIGMA / cells)
         spectrum = _spectrum(points, mass, cells)
 
         def excess(sigma: float, spectrum: Vector = spectrum) -> float:
             return _integral_of_absolute(_smoothed(spectrum, sigma)) - sigma
 
-        resolved = NODES_PER_SIGMA / cells
-        start = low if cells >= FINEST else max(low, resolved)
         if start < high and excess(start) > 0:
             return high if excess(high) >= 0 else float(brentq(excess, start, high, xtol=1e-10))
         if start == low:
             return low
         cells *= 4
+
+    def fine_excess(sigma: float) -> float:
+        return _sum_over_clusters(points, mass, sigma) - sigma
+
+    high = min(high, NODES_PER_SIGMA / FINEST)
+    low = max(low, 1e-6 * high)  # a value below 6e-11 is none
+    if fine_excess(low) <= 0:
+        return low if low > 1e-6 * high else 0.0
+    return high if fine_excess(high) >= 0 else float(brentq(fine_excess, low, high, xtol=1e-6 * low, rtol=1e-9))
 
 
 def smooth_reliability(
@@ -143,7 +177,7 @@ def smooth_reliability(
     `sigma=None` takes the SmoothECE bandwidth.
     """
     p, r = residuals(confidence, correct)
-    width = max(_fixed_point(p, r / p.size), 1e-3) if sigma is None else _positive(sigma)
+    width = max(smece(confidence, correct), 1e-3) if sigma is None else _positive(sigma)
     cells = _cells(width)
     density = _smoothed(_spectrum(p, np.full(p.size, 1 / p.size), cells), width)
     hits = _smoothed(_spectrum(p, (r + p) / p.size, cells), width)

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smart_core.metrics.binning import bin_index, reliability
+from smart_core.errors import CalibrationError
+from smart_core.metrics.binning import adaptive_index, bin_index, reliability
 from tests.metrics.samples import forecasts
 
 
@@ -82,9 +83,9 @@ def test_adaptive_table_is_array_split_of_the_sorted_samples(n: int) -> None:
         ([], [], "no samples"),
         ([0.5, 0.5], [1], "2 confidences but 1"),
         ([1.5], [1], r"\[0, 1\]"),
-        ([float("nan")], [1], r"\[0, 1\]"),
+        ([0.5, float("nan")], [1, 1], "Confidence 1 is not a number"),
         ([0.5], [2], "true or false"),
-        ([[0.5, 0.5], [0.5, 0.5]], [1, 1], "expected a vector"),
+        ([[0.5, 0.5], [0.5, 0.5]], [1, 1], "top_label"),
     ],
 )
 def test_bad_arguments_are_named(confidence: list[float], correct: list[int], message: str) -> None:
@@ -96,7 +97,26 @@ def test_a_rounding_excess_over_one_is_forgiven() -> None:
     assert reliability(np.array([1.0 + 1e-7], dtype=np.float32), [1]).confidence[-1] == 1.0
 
 
-def test_zero_bins_are_refused() -> None:
-    for adaptive in (False, True):
-        with pytest.raises(ValueError, match="at least 1"):
-            reliability([0.5], [1], bins=0, adaptive=adaptive)
+@pytest.mark.parametrize("bins", [-1, 0, 1, 1001, 100_000, 2.5, True])
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_bins_outside_2_to_1000_are_refused(bins: int, adaptive: bool) -> None:
+    with pytest.raises(CalibrationError, match="whole number from 2 to 1000"):
+        reliability([0.5], [1], bins=bins, adaptive=adaptive)
+
+
+def test_ties_stay_together_in_the_chunk_of_their_middle_rank() -> None:
+    # ranks 0-3, 4-6 and 7-9 are the three chunks; the middle ranks are 0, 4, 8 and then 1, 3, 7
+    tied = np.repeat([0.1, 0.5, 0.9], [2, 5, 3])
+    assert adaptive_index(tied, 3).tolist() == [0] * 2 + [1] * 5 + [2] * 3
+    assert adaptive_index(np.repeat([0.1, 0.5, 0.9], [3, 2, 5]), 3).tolist() == [0] * 3 + [0] * 2 + [2] * 5
+
+
+@given(st.lists(st.sampled_from([0.1, 0.4, 0.4001, 0.7, 1.0]), min_size=1, max_size=40), st.integers(2, 12))
+def test_adaptive_bins_follow_from_the_values_alone(values: list[float], bins: int) -> None:
+    """Against the definition, group by group; so the order of the samples cannot matter."""
+    p = np.array(values)
+    rising = np.sort(p)
+    chunks = np.concatenate([np.full(part.size, b) for b, part in enumerate(np.array_split(rising, bins))])
+    for value, index in zip(p, adaptive_index(p, bins), strict=True):
+        ranks = np.flatnonzero(rising == value)
+        assert index == chunks[ranks[(ranks.size - 1) // 2]]

@@ -7,11 +7,13 @@ import pytest
 import torch
 from torchmetrics.functional.classification import binary_calibration_error
 
+from smart_core.errors import CalibrationError
 from smart_core.metrics.classwise import ClasswiseHistogram, classwise_ece
+from smart_core.metrics.classwise_cells import ClasswiseCells, classwise_cells
 from tests.metrics.samples import probabilities
 
 
-@pytest.mark.parametrize("bins", [1, 2, 15])
+@pytest.mark.parametrize("bins", [2, 15, 40])
 @pytest.mark.parametrize(("n", "classes"), [(1, 3), (500, 2), (700, 12), (300, 400)])
 def test_columns_agree_with_torchmetrics(n: int, classes: int, bins: int) -> None:
     probs, labels = probabilities(n, classes)
@@ -81,7 +83,7 @@ def test_streaming_merging_and_torch_equal_all_at_once(dtype: torch.dtype) -> No
 def test_internal_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     probs, labels = probabilities(300, 9)
     expected = classwise_ece(probs, labels)
-    monkeypatch.setattr("smart_core.metrics.classwise.CHUNK_ELEMENTS", 100)
+    monkeypatch.setattr("smart_core.metrics.classwise.HISTOGRAM_CHUNK", 100)
     assert classwise_ece(probs, labels) == pytest.approx(expected, rel=1e-12)
 
 
@@ -96,10 +98,10 @@ def test_read_only_and_strided_arrays_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("probs", "labels", "message"),
     [
-        (np.zeros((2, 3)), [0, 3], "labels must lie in 0..2"),
-        (np.zeros((2, 3)), [0, -1], "labels must lie in 0..2"),
-        (np.zeros((2, 3)), [0], "2 rows of probabilities but 1 labels"),
-        (np.zeros(3), [0], "expected an"),
+        (np.zeros((2, 3)), [0, 3], "in 0..2"),
+        (np.zeros((2, 3)), [0, -1], "in 0..2"),
+        (np.full((2, 3), 1 / 3), [0], "2 rows of probabilities but 1 labels"),
+        (np.zeros(3), [0], r"\(N, K\)"),
         (np.zeros((0, 3)), np.zeros(0, dtype=int), "no samples"),
     ],
 )
@@ -111,3 +113,42 @@ def test_bad_arguments_are_named(probs: np.ndarray, labels: list[int], message: 
 def test_histograms_of_other_shapes_do_not_merge() -> None:
     with pytest.raises(ValueError, match="cannot be merged"):
         ClasswiseHistogram(3).merge(ClasswiseHistogram(4))
+
+
+def test_logits_and_missing_numbers_are_named() -> None:
+    probs, labels = probabilities(20, 4)
+    with pytest.raises(CalibrationError, match=r"Row 0 .* sums to .* softmax"):
+        classwise_ece(np.log(probs), labels)
+    probs[7, 2] = np.nan
+    with pytest.raises(CalibrationError, match=r"Row 7 .* \(NaN\)"):
+        classwise_ece(probs, labels)
+
+
+def test_too_many_bins_are_refused_before_any_memory_is_taken() -> None:
+    with pytest.raises(CalibrationError, match="from 2 to 1000"):
+        ClasswiseCells(1000, 100_000)
+
+
+def test_memory_of_the_groups_is_bounded() -> None:
+    largest = ClasswiseCells(1000, 1000)
+    assert largest.group_residual.nbytes + largest.null_residual.nbytes <= 130e6
+
+
+@pytest.mark.parametrize("cut", [1, 333, 999])
+def test_merged_cells_are_those_of_the_whole(cut: int) -> None:
+    probs, labels = probabilities(1000, 12, seed=3)
+    whole = classwise_cells(probs, labels, seed=5)
+    first, second = ClasswiseCells(12, seed=5), ClasswiseCells(12, seed=5, first=cut)
+    first.update(probs[:cut], labels[:cut])
+    second.update(probs[cut:], labels[cut:])
+    merged = first.merge(second)
+    for name, value in vars(whole).items():
+        np.testing.assert_allclose(getattr(merged, name), value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_cells_that_do_not_follow_one_another_are_not_merged() -> None:
+    probs, labels = probabilities(50, 3)
+    with pytest.raises(CalibrationError, match="first=50"):
+        classwise_cells(probs, labels).merge(classwise_cells(probs, labels))
+    with pytest.raises(CalibrationError, match="no groups"):
+        classwise_cells(probs, labels).merge(ClasswiseHistogram(3))

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from smart_core import metrics
+from smart_core.errors import CalibrationError
+from smart_core.metrics.classwise_cells import classwise_cells
 from smart_core.metrics.floor import Floor, floor_pvalue, is_beyond_noise, noise_floor
+from tests.metrics.simulated import softmax
 
 
 @pytest.mark.parametrize("metric", ["ece", "adaece", "mce", "smce", "smece"])
@@ -25,8 +28,8 @@ def test_floor_is_the_metric_of_labels_drawn_from_the_confidences(metric: str, s
 
 
 def test_floor_of_ece_follows_the_half_normal_mean() -> None:
-    """One bin, p = 1/2: E|mean of (p - a)| = sqrt(2 / pi) / (2 sqrt(N))."""
-    floor = noise_floor("ece", np.full(4000, 0.5), bins=1, draws=4000)
+    """One bin in use, p = 1/2: E|mean of (p - a)| = sqrt(2 / pi) / (2 sqrt(N))."""
+    floor = noise_floor("ece", np.full(4000, 0.5), bins=2, draws=4000)
     assert floor.mean == pytest.approx(np.sqrt(2 / np.pi) / (2 * np.sqrt(4000)), rel=0.05)
 
 
@@ -57,3 +60,31 @@ def test_a_model_that_is_certain_and_calibrated_has_no_noise(metric: str):
     floor = noise_floor(metric, np.ones(9))
     assert floor.mean == 0.0
     assert floor.q95 == 0.0
+
+
+@pytest.mark.parametrize(("classes", "samples"), [(2, 400), (4, 2000), (30, 500), (300, 800)])
+def test_floor_of_the_classwise_error_is_that_of_labels_drawn_from_the_rows(classes: int, samples: int) -> None:
+    generator = np.random.default_rng(classes)
+    probs = softmax(2 * generator.standard_normal((samples, classes)))
+    direct = []
+    for _ in range(300):
+        drawn = (generator.random(samples)[:, None] > probs.cumsum(axis=1)).sum(axis=1)
+        direct.append(metrics.classwise_ece(probs, np.minimum(drawn, classes - 1)))
+    floor = noise_floor("cece", cells=classwise_cells(probs, np.zeros(samples, dtype=int)))
+    sd = float(np.std(direct))
+    assert floor.mean == pytest.approx(np.mean(direct), abs=4.5 * sd / np.sqrt(300) + 0.005 * floor.mean)
+    assert floor.q95 - floor.mean == pytest.approx(1.645 * sd, rel=0.25)
+    assert np.quantile(floor.values, 0.95) == pytest.approx(floor.q95, rel=1e-3)
+
+
+def test_floor_of_the_classwise_error_hardly_depends_on_the_seed() -> None:
+    probs = softmax(2 * np.random.default_rng(0).standard_normal((2000, 20)))
+    floors = [noise_floor("cece", cells=classwise_cells(probs, np.zeros(2000, dtype=int), seed=s)) for s in range(8)]
+    assert np.std([floor.q95 for floor in floors]) < 0.01 * floors[0].q95
+
+
+@pytest.mark.parametrize("wrong", [[0.5, 1.1], [-0.01, 0.5], [0.5, float("nan")]])
+def test_confidences_that_are_none_are_refused(wrong: list[float]) -> None:
+    with pytest.raises(CalibrationError, match="onfidence"):
+        noise_floor("ece", wrong)
+    assert noise_floor("ece", [0.5, 1 + 5e-7]).draws == 1000

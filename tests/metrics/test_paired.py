@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
+from smart_core import metrics
+from smart_core.errors import CalibrationError
 from smart_core.metrics.classwise_cells import classwise_cells
-from smart_core.metrics.paired import compare_all, holm, paired_difference
+from smart_core.metrics.difference import paired_difference
+from smart_core.metrics.paired import compare_all, holm
 from tests.metrics.simulated import softmax
 
 
@@ -46,7 +50,7 @@ def test_a_clear_difference_is_found_and_the_sign_follows_the_order(metric: str,
     assert turned.mean == pytest.approx(-found.mean)
 
 
-@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece", "nll", "brier", "accuracy"])
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece", "cece", "nll", "brier", "accuracy"])
 def test_an_evaluation_does_not_differ_from_itself(metric: str, evaluations: dict) -> None:
     found = paired_difference(metric, evaluations["far"], evaluations["far"])
     assert (found.mean, found.low, found.high, found.p_value) == (0, 0, 0, 1)
@@ -86,3 +90,45 @@ def test_holm_rejects_what_the_sequential_procedure_rejects(p_values: list[float
     while remaining and named[remaining[0]] * len(remaining) <= 0.05:
         rejected.add(remaining.pop(0))
     assert {name for name, p in holm(named).items() if p <= 0.05} == rejected
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece", "cece", "nll"])
+def test_the_difference_is_that_of_the_plug_in_values(metric: str, evaluations: dict) -> None:
+    a, b = evaluations["far"], evaluations["almost"]
+    if metric == "cece":
+        expected = a.cells.ece() - b.cells.ece()
+    elif metric == "nll":
+        expected = a.nll.mean() - b.nll.mean()
+    else:
+        value = getattr(metrics, metric)
+        expected = value(a.confidence, a.correct) - value(b.confidence, b.correct)
+    assert paired_difference(metric, a, b).mean == pytest.approx(expected, abs=1e-9)
+
+
+def test_what_cannot_be_paired_is_said(evaluations: dict) -> None:
+    a = evaluations["far"]
+    short = SimpleNamespace(confidence=a.confidence[:9], correct=a.correct[:9], nll=a.nll[:9], cells=None)
+    for metric, message in (("ece", "9 and 3000"), ("nll", "3000 and 9"), ("cece", "needs the classwise sums")):
+        with pytest.raises(CalibrationError, match=message):
+            paired_difference(metric, a, short)
+    with pytest.raises(CalibrationError, match="choose one of"):
+        paired_difference("mce", a, a)
+    short.cells = classwise_cells(np.full((9, 5), 0.2), np.zeros(9, dtype=int))
+    with pytest.raises(CalibrationError, match="differ in classes, bins or samples"):
+        paired_difference("cece", a, short)
+
+
+def test_seventeen_methods_of_fifty_thousand_samples_are_compared_in_seconds() -> None:
+    generator = np.random.default_rng(0)
+    t = generator.beta(5, 1, 50_000)
+    correct = generator.random(t.size) < t
+    many = {
+        str(i): SimpleNamespace(confidence=np.clip(t ** (1 + 0.02 * i), 0.01, 1), correct=correct) for i in range(17)
+    }
+    for metric, seconds in (("ece", 3), ("adaece", 4), ("smce", 12), ("smece", 12)):
+        start = time.process_time()
+        found = compare_all(metric, many)
+        spent = time.process_time() - start
+        print(f"{metric}: {spent:.1f} s")
+        assert found.best in ("0", "1")
+        assert spent < seconds

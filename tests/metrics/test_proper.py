@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, log_loss
 
+from smart_core.errors import CalibrationError
 from smart_core.metrics.proper import accuracy, brier, nll
 from tests.metrics.samples import probabilities
 
@@ -47,3 +50,19 @@ def test_single_precision_is_summed_in_double() -> None:
 def test_bad_arguments_are_named(probs: list[list[float]], labels: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         nll(probs, labels)
+
+
+@pytest.mark.parametrize("score", [nll, brier, accuracy])
+def test_what_is_no_probability_is_named(score: Callable[..., float]) -> None:
+    probs, labels = probabilities(30, 5)
+    for wrong, message in (
+        (np.log(probs), r"Row 0 .* softmax of logits"),
+        (probs * 1.01, r"Row 0 .* sums to 1\.01"),
+        (np.where(np.arange(30)[:, None] == 4, np.nan, probs), r"Row 4 .* \(NaN\)"),
+    ):
+        with pytest.raises(CalibrationError, match=message):
+            score(wrong, labels)
+    score(probs * 1.0009, labels)  # within what rounding explains
+    score(torch.from_numpy(probs).to(torch.bfloat16), labels)
+    with pytest.raises(CalibrationError, match="whole numbers"):
+        score(probs, labels + 0.5)

@@ -116,6 +116,46 @@ def test_mirror_image_has_the_same_error(pair: Pair) -> None:
     assert smece(1 - p, ~a) == pytest.approx(smece(p, a), abs=1e-6)
 
 
+def by_places(p: Vector, a: NDArray[np.bool_], sigma: float) -> float:
+    """The same integral on places packed around every sample, for bandwidths no even grid resolves."""
+    around = [np.clip(x + sigma * np.linspace(-9, 9, 721), 0, 1) for x in p]
+    t = np.unique(np.concatenate([[0.0, 1.0], *around]))
+    return float(np.trapezoid(np.abs(reflected_sum(t, p, (a - p) / p.size, sigma)), t))
+
+
+def fine_set(seed: int, scale: float) -> Pair:
+    """Right answers within a few `scale` of 0 and of 1, and right and wrong ones at 1/2, so close as to cancel."""
+    rng = np.random.default_rng(seed)
+    near_one, near_zero = 1 - 3 * scale * rng.random(5), 3 * scale * rng.random(4)
+    middle = 0.5 + 30 * scale**2 * rng.random(6)
+    a = np.concatenate([np.ones(5), np.zeros(4), np.arange(6) % 2]).astype(bool)
+    return np.concatenate([near_one, near_zero, middle]), a
+
+
+@pytest.mark.parametrize("scale", [1e-7, 2e-6, 3e-5])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_fixed_point_finer_than_any_grid(seed: int, scale: float) -> None:
+    p, a = fine_set(seed, scale)
+    value = smece(p, a)
+    assert 0 < value < 6e-5
+    assert by_places(p, a, value) == pytest.approx(value, rel=1e-4)
+
+
+@pytest.mark.parametrize("sigma", [1e-8, 1e-6, 2e-5, 5e-5])
+def test_given_bandwidth_finer_than_any_grid(sigma: float) -> None:
+    p, a = with_edges(12, seed=4)
+    p = np.concatenate([p, p[:4] + 3 * sigma * np.array([1, -1, 1, -1])]).clip(0, 1)
+    a = np.concatenate([a, ~a[:4]])
+    assert smece(p, a, sigma) == pytest.approx(by_places(p, a, sigma), rel=1e-4)
+
+
+def test_two_opposite_residuals_side_by_side() -> None:
+    """+-1/4 at distance d: the integral is 2 * d / 4 * phi(0) / sigma while d is far below sigma."""
+    d = 1e-9
+    assert smece([0.5, 0.5 + d], [1, 0]) == pytest.approx(np.sqrt(d / 2 / np.sqrt(2 * np.pi)), rel=1e-4)
+    assert smece([0.5, 0.5], [1, 0]) == 0.0
+
+
 def test_perfect_forecasts_and_tiny_errors() -> None:
     assert smece([0.0, 1.0, 1.0], [0, 1, 1]) == 0.0
     assert smece([1 - 1e-7] * 10, [1] * 10) == pytest.approx(1e-7, rel=1e-6)

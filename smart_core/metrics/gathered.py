@@ -1,7 +1,6 @@
-"""Simulated laws of smCE and SmoothECE along hypothetical population values.
+"""smCE and SmoothECE of many simulated sets at once.
 
-Both are functionals of the residual mass over the confidence axis. It is gathered in narrow cells, for the data and
-for the draws alike; hypothetical masses are multiples of the kernel-smoothed residual curve of the data.
+Both are functionals of the residual mass over the confidence axis, which is gathered in narrow cells.
 """
 
 from __future__ import annotations
@@ -12,19 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
 
-from smart_core.metrics.cells import CellSums, cell_sums, draw_cells, hypothetical_variance
-from smart_core.metrics.inversion import SimulatedLaw
+from smart_core.metrics.cells import CellSums, cell_sums
 from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.types import FloatArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-STEPS = 11
 SMCE_NODES = 41
 SMECE_CELLS = 128
-_BANDWIDTH = 0.1
-_SMECE_BANDWIDTH = 0.06
 
 
 def smce_cells(confidence: FloatArray, correct: Vector, nodes: int = SMCE_NODES) -> CellSums:
@@ -96,38 +91,3 @@ def fixed_points(mass: Matrix, halvings: int = 30) -> Vector:
         above = np.log(np.maximum(np.abs(idct(damped, norm="ortho")).sum(axis=1), 1e-300)) > middle
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     return np.where(np.abs(mass).sum(axis=1) > 0, np.exp((low + high) / 2), 0.0)
-
-
-def smoothed_residuals(sums: CellSums, bandwidth: float) -> Vector:
-    """share_c times the kernel-regressed residual: what a smooth miscalibration curve puts into each cell."""
-    kernel = reflected_kernel(sums.cells, bandwidth)
-    level = (kernel @ sums.gap) / np.maximum(kernel @ sums.share, 1e-9)
-    return sums.share * np.clip(level, -1, 1)
-
-
-def _reach(sums: CellSums, observed: float) -> tuple[float, float]:
-    """Smallest and largest population value worth testing."""
-    variance = hypothetical_variance(sums, np.zeros((1, sums.cells)))[0].sum() / sums.samples
-    sd = max(float(np.sqrt(variance)), np.sqrt(observed / sums.samples), 1 / sums.samples)
-    return max(0.0, observed - 5 * sd), observed + 4.5 * sd
-
-
-def smce_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
-    """Law of smCE; smCE(c mass) = c smCE(mass), so that t fixes the multiple."""
-    observed = float(smce_of_mass(sums.gap[None, :])[0])
-    values = np.linspace(*_reach(sums, observed), steps)
-    shape = smoothed_residuals(sums, _BANDWIDTH)
-    unit = shape / max(float(smce_of_mass(shape[None, :])[0]), 1e-12)
-    draws = draw_cells(sums, values[:, None] * unit, normals)
-    flat = smce_of_mass(draws.reshape(-1, sums.cells))
-    return SimulatedLaw(values, flat.reshape(steps, -1), observed)
-
-
-def smece_law(sums: CellSums, normals: Matrix, steps: int = STEPS) -> SimulatedLaw:
-    """Law of SmoothECE; the multiples c are chosen first and t = smECE(c shape) follows."""
-    shape = smoothed_residuals(sums, _SMECE_BANDWIDTH)
-    observed, unit = fixed_points(np.stack([sums.gap, shape]))
-    low, high = _reach(sums, float(observed))
-    mu = np.linspace(low, high, steps)[:, None] / max(float(unit), 1e-12) * shape
-    draws = np.stack([smece_of_mass(block) for block in draw_cells(sums, mu, normals)])
-    return SimulatedLaw(fixed_points(mu), draws, float(observed))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
 Vector = NDArray[np.float64]
+Range = tuple[float, float]
 
 
 def hall_transform(t: float, skewness: float, samples: int) -> float:
@@ -37,21 +38,37 @@ def _moments(values: Vector) -> tuple[float, float, float]:
     return mean, sd / np.sqrt(values.size - 1), skewness
 
 
-def mean_interval(values: Vector, level: float = 0.95) -> tuple[float, float]:
-    """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se."""
+def unseen_share(samples: int, level: float) -> float:
+    """The largest share of all samples that N samples may miss with probability 1 - level: 3 / N, nearly, at 95 %."""
+    return float(1 - (1 - level) ** (1 / samples))
+
+
+def mean_interval(values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf)) -> tuple[float, float]:
+    """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`.
+
+    One value says nothing: the bounds are the interval. Where all values are equal, those not seen may be anything
+    within the bounds, but they are few.
+    """
+    least, most = bounds
+    if values.size < 2:
+        return bounds
     mean, error, skewness = _moments(values)
     if error == 0.0:
-        return mean, mean
+        share = unseen_share(values.size, level)
+        return mean - share * (mean - least), mean + share * (most - mean)
     quantile = float(stdtrit(values.size - 1, (1 + level) / 2))
     low, high = (mean - error * hall_inverse(q, skewness, values.size) for q in (quantile, -quantile))
-    return float(low), float(high)
+    return min(mean, max(low, least)), max(mean, min(high, most))
 
 
-def mean_p_value(values: Vector) -> float:
-    """Two-sided p-value of E[value] = 0 by the same statistic."""
+def mean_p_value(values: Vector, bounds: Range = (-np.inf, np.inf)) -> float:
+    """Two-sided p-value of E[value] = 0 by the same statistic: 1 - the highest level whose interval leaves out 0."""
     mean, error, skewness = _moments(values)
+    if values.size < 2 or (error == 0.0 and mean == 0.0):
+        return 1.0
     if error == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
+        opposite = abs(bounds[0] if mean > 0 else bounds[1])
+        return float((1 / (1 + abs(mean) / opposite)) ** values.size)
     return float(2 * stdtr(values.size - 1, -abs(hall_transform(mean / error, skewness, values.size))))
 
 

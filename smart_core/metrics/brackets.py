@@ -1,0 +1,146 @@
+"""Brackets of the top-label calibration errors, from residuals summed over cells and draws of their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smart_core.metrics.arrays import MetricError, Values, confidence_and_correct
+from smart_core.metrics.bias_bound import EXPANSION, NORMAL_ABOVE, absolute_bias_bound
+from smart_core.metrics.binning import adaptive_index, bin_index, check_bins, chunk_of_rank
+from smart_core.metrics.bracket import Bracket, drawn
+from smart_core.metrics.cells import (
+    CellSums,
+    cell_sums,
+    correlated_normals,
+    joint_covariance,
+    standard_errors,
+    with_drift,
+)
+from smart_core.metrics.gathered import reflected_kernel, smce_cells, smce_of_mass, smece_cells
+from smart_core.metrics.smooth_calibration import smce
+from smart_core.metrics.smooth_ece import smece
+from smart_core.types import FloatArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_INNER_PAIRS = 2
+"""Copies of the noise, each with its mirror image, added to every draw of smCE to see its bias bound vary."""
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Cell sums of one set of confidences, their standard errors (C,), and draws (R, C) of their noise."""
+
+    confidence: FloatArray
+    correct: Vector
+    sums: CellSums
+    sd: Vector
+    noise: Matrix
+
+
+def equal_width_cells(confidence: FloatArray, correct: Vector, bins: int) -> CellSums:
+    """Cells of the ECE."""
+    return cell_sums(confidence.astype(np.float64), correct, np.asarray(bin_index(confidence, bins)), bins)
+
+
+def equal_mass_cells(confidence: FloatArray, correct: Vector, bins: int) -> CellSums:
+    """Cells of the AdaECE; the population value cuts at the population's quantiles."""
+    bins = min(bins, confidence.size)
+    index = adaptive_index(confidence, bins).astype(np.int64)
+    sums = cell_sums(confidence.astype(np.float64), correct, index, bins)
+    rising = np.sort(confidence)
+    first = np.flatnonzero(np.diff(chunk_of_rank(confidence.size, bins))) + 1
+    return with_drift(sums, fixed=rising[first] == rising[first - 1])
+
+
+def binned_bracket(part: Noisy) -> Bracket:
+    """Bracket of sum_c |mu_c|."""
+    few = (part.sd * part.sums.samples) ** 2 < NORMAL_ABOVE
+    value, draws = part.sums.gap, part.sums.gap + part.noise
+    above, above_draws = float(np.abs(value).sum()), np.abs(draws).sum(axis=1)
+    below = above - float(absolute_bias_bound(value, part.sd, few))
+    return Bracket(
+        drawn(below, above_draws - absolute_bias_bound(draws, part.sd, few)),
+        drawn(above, above_draws),
+    )
+
+
+def smece_bracket(part: Noisy) -> Bracket:
+    """Bracket of SmoothECE, the sigma with M_sigma(mu) = sigma, M_sigma the integral of the smoothed residual's size.
+
+    M_sigma falls as sigma grows, so at the plug-in's own sigma M_sigma(mu) lies below the population's SmoothECE
+    wherever the plug-in lies above it: the bias of M_sigma at this one sigma bounds that of SmoothECE. The noise of the
+    plug-in is that of M_sigma divided by 1 - dM/dsigma, by which sigma yields.
+    """
+    width = smece(part.confidence, part.correct)
+    kernel = reflected_kernel(part.sums.cells, width)
+    sd = np.sqrt(kernel**2 @ part.sd**2)
+    value, draws = kernel @ part.sums.gap, (part.sums.gap + part.noise) @ kernel.T
+    size = float(np.abs(value).sum())
+    wider = float(np.abs(reflected_kernel(part.sums.cells, 1.1 * width) @ part.sums.gap).sum())
+    yielding = 1 + max(0.0, size - wider) / max(0.1 * width, 1e-12)
+    above_draws = np.abs(draws).sum(axis=1) / yielding
+    return Bracket(
+        drawn(width - float(absolute_bias_bound(value, sd)), above_draws - absolute_bias_bound(draws, sd)),
+        drawn(width, above_draws),
+    )
+
+
+def smce_bracket(part: Noisy) -> Bracket:
+    """Bracket of smCE. The rise by added noise is averaged over the noise and its mirror image, M(x + e) + M(x - e)."""
+    value = float(smce(part.confidence, part.correct))
+    gap, noise = part.sums.gap, part.noise
+    plus, minus = smce_of_mass(gap + noise), smce_of_mass(gap - noise)
+    at_data = float(smce_of_mass(gap[None, :])[0])
+    bound = EXPANSION * max(0.0, float(((plus + minus) / 2).mean()) - at_data)
+    added = [
+        smce_of_mass(gap + noise + sign * np.roll(noise, shift, axis=0))
+        for shift in range(1, _INNER_PAIRS + 1)
+        for sign in (1, -1)
+    ]
+    bound_draws = EXPANSION * (np.mean(added, axis=0) - plus)
+    return Bracket(drawn(value - bound, plus - bound_draws), drawn(value, plus))
+
+
+@dataclass(frozen=True)
+class Family:
+    """How the confidences are cut into cells, the bracket over them, and the number of draws it takes."""
+
+    cells: Callable[[FloatArray, Vector, int], CellSums]
+    bracket: Callable[[Noisy], Bracket]
+    draws: int
+
+
+FAMILIES = {
+    "ece": Family(equal_width_cells, binned_bracket, 2000),
+    "adaece": Family(equal_mass_cells, binned_bracket, 2000),
+    "smce": Family(lambda p, a, bins: smce_cells(p, a), smce_bracket, 500),
+    "smece": Family(lambda p, a, bins: smece_cells(p, a), smece_bracket, 1000),
+}
+
+
+def brackets(
+    metric: str, sets: list[tuple[Values, Values]], bins: int, seed: int, draws: int | None = None
+) -> list[Bracket]:
+    """Brackets of a metric for one or several (confidence, correct) on the same samples, with the noise they share."""
+    check_bins(bins)
+    family = FAMILIES[metric]
+    checked = [confidence_and_correct(*pair) for pair in sets]
+    sizes = {p.size for p, _ in checked}
+    if len(sizes) > 1:
+        raise MetricError(f"Evaluations of {' and '.join(map(str, sorted(sizes)))} samples cannot be paired.")
+    parts = [family.cells(p, a, bins) for p, a in checked]
+    count = family.draws if draws is None else draws
+    normals = correlated_normals(joint_covariance(parts), count, np.random.default_rng(seed))
+    ends = np.cumsum([0, *(part.cells for part in parts)])
+    found = []
+    for i, (part, (p, a)) in enumerate(zip(parts, checked, strict=True)):
+        sd = standard_errors(part)
+        noise = sd * normals[:, ends[i] : ends[i + 1]]
+        found.append(family.bracket(Noisy(p, a, part, sd, noise)))
+    return found

@@ -1,0 +1,78 @@
+"""The band of the smoothed curve: coverage of a known accuracy, the textbook width, and its open ends."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from smart_core.metrics.smooth_curve import effective_samples, smooth_band
+from smart_core.metrics.smooth_ece import smooth_reliability
+from tests.metrics.samples import forecasts
+
+
+def test_band_covers_a_known_accuracy_at_its_level() -> None:
+    # the accuracy is 0.7 whatever the confidence, hence 0.7 after smoothing too
+    rng = np.random.default_rng(0)
+    covered = []
+    for seed in range(150):
+        p = rng.uniform(0.2, 1.0, 400)
+        band = smooth_band(p, rng.random(400) < 0.7, 0.05, places=41, resamples=200, seed=seed)
+        covered.append(((band.low <= 0.7) & (band.high >= 0.7))[10:])
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize("sigma", [0.004, 0.03, 0.15])
+def test_width_is_that_of_a_share_of_the_effective_samples(sigma: float) -> None:
+    n, rate = 8_000, 0.8
+    p = (np.arange(n) + 0.5) / n
+    a = np.random.default_rng(1).random(n) < rate
+    band = smooth_band(p, a, sigma, places=101, resamples=2000)
+    inner = slice(10, 91) if sigma < 0.1 else slice(50, 51)  # away from the mirrors
+    kernel = np.exp(-0.5 * ((band.t[inner, None] - p) / sigma) ** 2)
+    effective = kernel.sum(axis=1) ** 2 / (kernel**2).sum(axis=1)
+    expected = 2 * 1.96 * np.sqrt(rate * (1 - rate) / effective)
+    np.testing.assert_allclose(np.mean((band.high - band.low)[inner]), np.mean(expected), rtol=0.05)
+    density = kernel.sum(axis=1) / (n * sigma * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(effective_samples(density, n, sigma), effective, rtol=0.02)
+
+
+@pytest.mark.parametrize("sigma", [0.0015, 0.02, 0.4, 1.0])
+def test_band_holds_the_curve_it_belongs_to(sigma: float) -> None:
+    p, a = forecasts(5000, seed=4, shift=-0.1)
+    p[:300] = 1.0
+    curve = smooth_reliability(p, a, sigma)
+    band = smooth_band(p, a, sigma)
+    np.testing.assert_array_equal(band.t, curve.t)
+    dense = effective_samples(curve.density, p.size, sigma) > 30
+    inside = (band.low <= curve.accuracy) & (curve.accuracy <= band.high)
+    assert inside[dense].all()
+
+
+def test_band_stays_open_where_only_hits_were_seen() -> None:
+    band = smooth_band([0.9] * 20, [1] * 20, 0.05)
+    at = int(np.argmin(np.abs(band.t - 0.9)))
+    # twenty of twenty: the 95 % interval of the rate (Jeffreys) begins at 0.88
+    assert band.low[at] == pytest.approx(0.883, abs=0.02)
+    assert band.high[at] > 0.999
+
+
+def test_there_is_no_band_out_of_reach_of_the_samples() -> None:
+    band = smooth_band([0.99] * 50, [1, 0] * 25, 0.002)
+    assert np.isnan(band.low[0])
+    assert np.isfinite(band.low[-1])
+
+
+def test_one_sample_says_next_to_nothing() -> None:
+    band = smooth_band([0.5], [1], 0.5)
+    assert np.isfinite(band.low).all()
+    assert band.low[128] < 0.5 < band.high[128]
+
+
+@pytest.mark.parametrize("sigma", [0.001, 0.02])
+def test_fifty_thousand_samples_are_quick(sigma: float) -> None:
+    p, a = forecasts(50_000)
+    start = time.process_time()
+    smooth_band(p, a, sigma)
+    assert time.process_time() - start < 0.5
