@@ -60,7 +60,8 @@ def equal_mass_cells(confidence: FloatArray, correct: Vector, bins: int) -> Cell
 
 def binned_bracket(part: Noisy) -> Bracket:
     """Bracket of sum_c |mu_c|."""
-    few = (part.sd * part.sums.samples) ** 2 < NORMAL_ABOVE
+    # by the confidences alone: the labels must not choose among bounds
+    few = part.sums.samples * (part.sums.p - part.sums.p2) < NORMAL_ABOVE
     value, draws = part.sums.gap, part.sums.gap + part.noise
     above, above_draws = float(np.abs(value).sum()), np.abs(draws).sum(axis=1)
     below = above - float(absolute_bias_bound(value, part.sd, few))

@@ -150,7 +150,7 @@ def classwise_bracket(cells: ClasswiseCells) -> Bracket:
     E Y = P, for Y changes by one label at a time.
     """
     used = used_cells(cells)
-    few = (used.sd**2 < _NORMAL_ABOVE) & (used.p < _TERMS / 3)
+    few = (used.chance < _NORMAL_ABOVE) & (used.p < _TERMS / 3)  # not by the labels, which would choose among bounds
     bound = EXPANSION * used.sd * absolute_rise(used.gap / used.sd)
     bound[few] = mean_absolute(used.p[few], used.chance[few], used.p[few])
     above = float(np.abs(used.gap).sum())
