@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from smart_core.metrics.absolute import LARGEST_BIAS, absolute_estimate
 from smart_core.metrics.arrays import MetricError, Values, confidence_and_correct
-from smart_core.metrics.bias_bound import EXPANSION, NORMAL_ABOVE, absolute_bias_bound
+from smart_core.metrics.bias_bound import EXPANSION, HALF_NORMAL, NORMAL_ABOVE, absolute_bias_bound
 from smart_core.metrics.binning import adaptive_index, bin_index, check_bins, chunk_of_rank
 from smart_core.metrics.bracket import Bracket, drawn
 from smart_core.metrics.cells import (
@@ -59,33 +60,33 @@ def equal_mass_cells(confidence: FloatArray, correct: Vector, bins: int) -> Cell
 
 
 def binned_bracket(part: Noisy) -> Bracket:
-    """Bracket of sum_c |mu_c|."""
+    """Bracket of sum_c |mu_c|: in each cell the nearly unbiased estimate, less and plus its largest bias.
+
+    In a cell of few samples, whose noise is not normal: |D_c| less the noise's own E|s Z|, and |D_c|.
+    """
     # by the confidences alone: the labels must not choose among bounds
     few = part.sums.samples * (part.sums.p - part.sums.p2) < NORMAL_ABOVE
-    value, draws = part.sums.gap, part.sums.gap + part.noise
-    above, above_draws = float(np.abs(value).sum()), np.abs(draws).sum(axis=1)
-    below = above - float(absolute_bias_bound(value, part.sd, few))
-    return Bracket(
-        drawn(below, above_draws - absolute_bias_bound(draws, part.sd, few)),
-        drawn(above, above_draws),
-    )
+    most = float(np.where(few, HALF_NORMAL / 2, LARGEST_BIAS) @ part.sd)
+
+    def estimate(gap: Matrix) -> Vector:
+        of_few = np.abs(gap) - HALF_NORMAL / 2 * part.sd
+        return np.asarray(np.where(few, of_few, part.sd * absolute_estimate(gap / part.sd)).sum(axis=-1))
+
+    value, draws = float(estimate(part.sums.gap)), estimate(part.sums.gap + part.noise)
+    return Bracket(drawn(value - most, draws), drawn(value + most, draws))
 
 
 def smece_bracket(part: Noisy) -> Bracket:
     """Bracket of SmoothECE, the sigma with M_sigma(mu) = sigma, M_sigma the integral of the smoothed residual's size.
 
     M_sigma falls as sigma grows, so at the plug-in's own sigma M_sigma(mu) lies below the population's SmoothECE
-    wherever the plug-in lies above it: the bias of M_sigma at this one sigma bounds that of SmoothECE. The noise of the
-    plug-in is that of M_sigma divided by 1 - dM/dsigma, by which sigma yields.
+    wherever the plug-in lies above it: the bias of M_sigma at this one sigma bounds that of SmoothECE.
     """
     width = smece(part.confidence, part.correct)
     kernel = reflected_kernel(part.sums.cells, width)
     sd = np.sqrt(kernel**2 @ part.sd**2)
     value, draws = kernel @ part.sums.gap, (part.sums.gap + part.noise) @ kernel.T
-    size = float(np.abs(value).sum())
-    wider = float(np.abs(reflected_kernel(part.sums.cells, 1.1 * width) @ part.sums.gap).sum())
-    yielding = 1 + max(0.0, size - wider) / max(0.1 * width, 1e-12)
-    above_draws = np.abs(draws).sum(axis=1) / yielding
+    above_draws = np.abs(draws).sum(axis=1)
     return Bracket(
         drawn(width - float(absolute_bias_bound(value, sd)), above_draws - absolute_bias_bound(draws, sd)),
         drawn(width, above_draws),

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf, gammaln
 
-from smart_core.metrics.bias_bound import EXPANSION, HALF_NORMAL, absolute_rise
+from smart_core.metrics.absolute import LARGEST_BIAS, absolute_estimate
+from smart_core.metrics.bias_bound import HALF_NORMAL
 from smart_core.metrics.bracket import Bracket, Estimate
 from smart_core.metrics.cells import UNSEEN
 from smart_core.metrics.classwise_cells import ClasswiseCells
@@ -106,16 +107,15 @@ def centred_groups(cells: ClasswiseCells, residual: NDArray[np.float32]) -> Matr
 
 @dataclass(frozen=True)
 class _Absolute:
-    """|D_c|, or |D_c| less its bias bound, as a part linear in D_c and a rest: slope and variance."""
+    """The estimate of |mu_c| as a part linear in D_c and a rest: slope and variance."""
 
     slope: Vector
     rest: Vector
 
 
-def _around_normal(gap: Vector, sd: Vector, lowered: bool) -> _Absolute:
+def _around_normal(gap: Vector, sd: Vector) -> _Absolute:
     """By quadrature, D_c normal about what was observed."""
-    z = gap[:, None] / sd[:, None] + _NODES
-    values = np.abs(z) - (EXPANSION * absolute_rise(z) if lowered else 0.0)
+    values = absolute_estimate(gap[:, None] / sd[:, None] + _NODES)
     mean = values @ _WEIGHTS
     slope = (values * _NODES) @ _WEIGHTS
     variance = (values - mean[:, None]) ** 2 @ _WEIGHTS
@@ -144,26 +144,26 @@ def _blocks(cells: int, size: int = 1 << 15) -> Iterator[slice]:
 
 
 def classwise_bracket(cells: ClasswiseCells) -> Bracket:
-    """Bracket of the population's classwise ECE.
+    """Bracket of the population's classwise ECE: the nearly unbiased estimate, less and plus its largest bias.
 
     In a cell of few labels the bias is at most that of a calibrated model: E|P - Y| - |P - E Y| is largest where
     E Y = P, for Y changes by one label at a time.
     """
     used = used_cells(cells)
     few = (used.chance < _NORMAL_ABOVE) & (used.p < _TERMS / 3)  # not by the labels, which would choose among bounds
-    bound = EXPANSION * used.sd * absolute_rise(used.gap / used.sd)
-    bound[few] = mean_absolute(used.p[few], used.chance[few], used.p[few])
-    above = float(np.abs(used.gap).sum())
+    half = np.zeros(few.size)
+    half[few] = mean_absolute(used.p[few], used.chance[few], used.p[few]) / 2
+    value = np.where(few, np.abs(used.gap) - half, used.sd * absolute_estimate(used.gap / used.sd))
+    most = float(np.where(few, half, LARGEST_BIAS * used.sd).sum())
+    slope, rest = np.zeros(few.size), np.zeros(few.size)
+    for which, parts in (
+        (few, _of_few_labels(used.p[few], used.chance[few])),
+        (~few, _around_normal(used.gap[~few], used.sd[~few])),
+    ):
+        slope[which], rest[which] = parts.slope, parts.rest
     scale = 1 / (cells.samples * cells.classes)
-    of_few = _of_few_labels(used.p[few], used.chance[few])
-    found = []
-    for value, lowered in ((above - float(bound.sum()), True), (above, False)):
-        of_many = _around_normal(used.gap[~few], used.sd[~few], lowered)
-        slope, rest = np.zeros(few.size), np.zeros(few.size)
-        slope[few], rest[few] = of_few.slope, of_few.rest
-        slope[~few], rest[~few] = of_many.slope, of_many.rest
-        found.append(_estimate(used, _Absolute(slope, rest), value, scale))
-    return Bracket(*found)
+    below, above = (_estimate(used, _Absolute(slope, rest), float(value.sum()) + bias, scale) for bias in (-most, most))
+    return Bracket(below, above)
 
 
 def _estimate(used: UsedCells, parts: _Absolute, value: float, scale: float) -> Estimate:

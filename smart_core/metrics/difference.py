@@ -18,7 +18,7 @@ from smart_core.metrics.bracket import Bracket
 from smart_core.metrics.brackets import FAMILIES, brackets
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.classwise_law import classwise_bracket
-from smart_core.metrics.intervals import LOSS_BOUNDS, checked_losses
+from smart_core.metrics.intervals import LOSS_BOUNDS, checked_losses, plug_in
 from smart_core.metrics.means import mean_interval, mean_p_value
 
 PAIRED_METRICS = (*FAMILIES, "cece", "nll", "brier", "accuracy")
@@ -78,19 +78,20 @@ def paired_difference(
         cells_a, cells_b = _both_cells(eval_a, eval_b)
         if np.array_equal(cells_a.group_residual, cells_b.group_residual):
             return Difference(0.0, 0.0, 0.0, 1.0, level)
-        return difference_of_brackets(classwise_bracket(cells_a), classwise_bracket(cells_b), level)
+        return _difference(
+            cells_a.ece() - cells_b.ece(), classwise_bracket(cells_a) - classwise_bracket(cells_b), level
+        )
     pairs = [(eval_a.confidence, eval_a.correct), (eval_b.confidence, eval_b.correct)]
     if all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(*pairs, strict=True)):
         return Difference(0.0, 0.0, 0.0, 1.0, level)
     a, b = brackets(metric, pairs, bins, seed, draws)
-    return difference_of_brackets(a, b, level)
+    values = [plug_in(metric, *pair, bins) for pair in pairs]
+    return _difference(values[0] - values[1], a - b, level)
 
 
-def difference_of_brackets(a: Bracket, b: Bracket, level: float = 0.95) -> Difference:
-    """The difference of two population values of which each is bracketed."""
-    bracket = a - b
+def _difference(value: float, bracket: Bracket, level: float) -> Difference:
     low, high = bracket.interval(level)
-    return Difference(a.above.value - b.above.value, max(low, -1.0), min(high, 1.0), bracket.p_value(), level)
+    return Difference(value, max(low, -1.0), min(high, 1.0), bracket.p_value(), level)
 
 
 def _difference_of_means(metric: str, eval_a: PairedSamples, eval_b: PairedSamples, level: float) -> Difference:

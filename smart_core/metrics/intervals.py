@@ -2,9 +2,9 @@
 
 The population value is what the same metric, with the same bins, would be on infinitely many samples of the same law.
 Plug-in calibration errors are biased upwards, by an amount that depends on how the errors are spread over the bins,
-which the data show only in part. Their interval reaches down by a bound of that bias (see `bias_bound`) and then, at
-both ends, by what the noise takes (see `bracket`): it holds the population value in at least the stated share of test
-sets however the errors are spread, and in more where the bias is smaller than its bound.
+which the data show only in part. Their interval allows for what the bias can be (see `absolute`, `bias_bound`) and, at
+both ends, for the noise (see `bracket`): it holds the population value in at least the stated share of test sets
+however the errors are spread, and in more where the bias is smaller than its bound.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smart_core.metrics.arrays import MetricError, Values, as_vector
+from smart_core.metrics.arrays import MetricError, Values, as_vector, confidence_and_correct
+from smart_core.metrics.bias_bound import NORMAL_ABOVE
+from smart_core.metrics.binned import adaece, ece
 from smart_core.metrics.brackets import brackets
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.classwise_law import classwise_bracket
+from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.means import Range, mean_interval, wilson_interval
 from smart_core.metrics.proper import LARGEST_BRIER, LARGEST_NLL
+from smart_core.metrics.smooth_calibration import smce
+from smart_core.metrics.smooth_ece import smece
 
 DESCRIPTIONS = {
     "ece": "the population ECE with these {bins} equal-width bins (at least the stated level, whatever the bias)",
@@ -71,7 +76,10 @@ def interval(
     if metric == "cece":
         if cells is None:
             raise MetricError("The interval of cece needs the classwise sums: pass `cells`.")
-        bounds, bins = classwise_bracket(cells).interval(level), cells.bins
+        low, high = classwise_bracket(cells).interval(level)
+        floor = noise_floor("cece", cells=cells)
+        excess = 1.0 if float((cells.sum_p - cells.sum_p2).sum()) >= NORMAL_ABOVE else np.inf
+        bounds, bins = (max(low, least_beyond_noise(cells.ece(), floor, level, excess)), high), cells.bins
     elif metric in ("nll", "brier"):
         losses = nll if metric == "nll" else brier
         if losses is None:
@@ -82,11 +90,42 @@ def interval(
         bounds = wilson_interval(float(hits.sum()), hits.size, level)
     else:
         low, high = brackets(metric, [(confidence, correct)], bins, seed, draws)[0].interval(level)
-        bounds = low, max(high, mean_gap_bound(confidence, correct, level))
+        floor = noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)
+        excess = excess_noise(confidence, correct)
+        least = least_beyond_noise(plug_in(metric, confidence, correct, bins), floor, level, excess)
+        bounds = max(low, least), max(high, mean_gap_bound(confidence, correct, level))
     low, high = bounds
     if metric in ("ece", "adaece", "cece", "smce", "smece"):
         low, high = max(0.0, low), min(1.0, high)
     return Interval(float(low), float(high), level, DESCRIPTIONS[metric].format(bins=bins))
+
+
+def plug_in(metric: str, confidence: Values, correct: Values, bins: int) -> float:
+    """ece, adaece, smce or smece of these samples."""
+    if metric in ("ece", "adaece"):
+        return float((ece if metric == "ece" else adaece)(confidence, correct, bins))
+    return float((smce if metric == "smce" else smece)(confidence, correct))
+
+
+def least_beyond_noise(value: float, floor: Floor, level: float, excess: float) -> float:
+    """Lower bound of the population error M(mu): the plug-in less the noise floor's quantile at `level`.
+
+    M(mu + noise) <= M(mu) + M(noise), and M(noise) is what a calibrated model shows, times the `excess` of the noise
+    over such a model's. It decides whether 0 belongs to the interval: a calibrated model's does in `level` of all sets.
+    """
+    return value - excess * float(np.quantile(floor.values, level)) if np.isfinite(excess) else 0.0
+
+
+def excess_noise(confidence: Values, correct: Values) -> float:
+    """How many times the residuals' size is a calibrated model's, at least 1: sqrt(E (p - a)^2 / E p (1 - p)).
+
+    Infinite where the confidences are too certain for a calibrated model to show a few errors: nothing follows then.
+    """
+    p, a = confidence_and_correct(confidence, correct)
+    calibrated = float((p * (1 - p.astype(np.float64))).sum())
+    if calibrated < NORMAL_ABOVE:
+        return np.inf
+    return float(np.sqrt(max(1.0, ((p - a) ** 2).sum() / calibrated)))
 
 
 def mean_gap_bound(confidence: Values, correct: Values, level: float) -> float:

@@ -1,8 +1,9 @@
 """How often the intervals hold the population value, the paired test rejects a true "no difference", and the floors
 hold a calibrated model.
 
-Intervals of means and floors are of the stated 95 % within two points. Those of calibration errors promise at least
-95 %, whatever the law: never below 93 % of the sets simulated, and never wider than noise and bias can explain.
+Intervals of means, floors, and the calibration errors of a calibrated model are of the stated 95 % within two points.
+Elsewhere those of calibration errors hold at least that much, more where the bias is smaller than it may be: never
+below 93 % of the sets simulated, and never wider than noise and bias can explain.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def _assert_nominal(hits: list[bool]) -> None:
 
 
 def _assert_covers(found: list[Interval], truth: float, widest: float) -> None:
-    assert _share([one.low <= truth <= one.high for one in found]) >= 0.93
+    hits = [one.low <= truth <= one.high for one in found]
+    assert _share(hits) >= 0.93
+    if truth == 0:
+        _assert_nominal(hits)
     width = float(np.mean([one.high - one.low for one in found]))
     print(f"mean width {width:.4f}, at most {widest:.4f}")
     assert width <= widest
@@ -210,7 +214,7 @@ def test_paired_difference_of_the_classwise_error_covers(name: str) -> None:
     _assert_paired(found, truth)
 
 
-@pytest.mark.parametrize(("metric", "least"), [("ece", 0.5), ("adaece", 0.15), ("smce", 0.9)])
+@pytest.mark.parametrize(("metric", "least"), [("ece", 0.65), ("adaece", 0.4), ("smce", 0.9)])
 def test_a_difference_of_four_points_is_found_in_4000_samples(metric: str, least: float) -> None:
     """Between a calibrated model and one off by 4 points; an interval that never rejects would cover too."""
     generator = np.random.default_rng(23)
