@@ -35,6 +35,7 @@ _HOMES = {
     "shift": "smart_core.experiments.shift",
     "traces": "smart_core.experiments.traces",
     "runtime": "smart_core.experiments.runtime",
+    "correlate": "smart_core.correlation",
     "carlini_wagner_l2": "smart_core.attacks",
     "SMART": "smart_core.calibrators.smart",
     "Vanilla": "smart_core.calibrators.vanilla",

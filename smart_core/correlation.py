@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,14 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 LEVEL = 0.95
 FEWEST = 3
 """With fewer samples there is no correlation to speak of."""
-
-AT_ONCE = 1 << 17
-"""Entries of the matrix of counts (resamples x samples) held at once."""
 
 ROUNDING = 1e-12
 """A variance below this, of values whose variance is 1, is rounding of zero."""
@@ -56,23 +53,18 @@ def correlation(x: ArrayLike, y: ArrayLike, seed: int = 0, resamples: int = 2000
     if a.size < FEWEST or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
         nothing = float("nan")
         return Correlation(nothing, nothing, nothing, nothing, nothing, nothing, int(a.size), missing)
-    sums, ranks = _Sums.of(a, b), (_Ranks.of(a), _Ranks.of(b))
-    draws = np.concatenate(
-        [
-            np.stack([sums.pearson(counts), _spearman(*ranks, counts)])
-            for counts in _resample_counts(a.size, resamples, np.random.default_rng(seed))
-        ],
-        axis=1,
-    )
+    pair = _Pair.of(a, b)
+    generator = np.random.default_rng(seed)
+    draws = [pair.coefficients(_times_drawn(a.size, generator)) for _ in range(resamples)]
     tail = (1.0 - LEVEL) / 2.0
     # a resample in which a variable is constant has no correlation and is left out
-    low, high = np.nanquantile(draws, [tail, 1.0 - tail], axis=1)
-    once = np.ones((1, a.size))
+    low, high = np.nanquantile(draws, [tail, 1.0 - tail], axis=0)
+    pearson, spearman = pair.coefficients(np.ones(a.size))
     return Correlation(
-        pearson=float(sums.pearson(once)[0]),
+        pearson=pearson,
         pearson_low=float(low[0]),
         pearson_high=float(high[0]),
-        spearman=float(_spearman(*ranks, once)[0]),
+        spearman=spearman,
         spearman_low=float(low[1]),
         spearman_high=float(high[1]),
         used=int(a.size),
@@ -80,43 +72,58 @@ def correlation(x: ArrayLike, y: ArrayLike, seed: int = 0, resamples: int = 2000
     )
 
 
-def _resample_counts(size: int, resamples: int, generator: np.random.Generator) -> Iterator[Matrix]:
-    """How often each sample is drawn (rows are resamples), a few resamples at a time."""
-    rows = max(1, AT_ONCE // size)
-    for start in range(0, resamples, rows):
-        count = min(rows, resamples - start)
-        drawn = generator.integers(size, size=(count, size)) + size * np.arange(count)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=count * size).reshape(count, size).astype(np.float64)
+correlate = correlation
+"""The name it has in the package, where `correlation` is this module."""
+
+
+def _times_drawn(size: int, generator: np.random.Generator) -> Vector:
+    """How often each of `size` samples is drawn when as many are drawn with replacement."""
+    return np.bincount(generator.integers(size, size=size), minlength=size).astype(np.float64)
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """Two standardised variables and their products: what Pearson's coefficient of any resample is made of."""
+class _Pair:
+    """Two variables, sorted and standardised once, so that no resample is sorted or gathered again.
 
-    columns: Matrix
-    """(N, 5): a, b, a^2, b^2, ab."""
+    A resample is known by its counts c: sample i stands in it c_i times, and n = sum c. Its middle rank by a variable
+    is the cumulative sum of c in that variable's order less c_i / 2 (equal values share one), and sums of squared ranks
+    follow from the tied counts t alone: `sum_i c_i rank_i^2 = (n^3 - sum t^3) / 12`, ranks less their mean.
+    """
+
+    moments: NDArray[np.float64]
+    """(5, N): a, b, a^2, b^2, ab of the standardised variables."""
+    ranks: tuple[_Ranks, _Ranks]
 
     @staticmethod
-    def of(a: Vector, b: Vector) -> _Sums:
-        a, b = ((values - values.mean()) / values.std() for values in (a, b))
-        return _Sums(np.stack([a, b, a * a, b * b, a * b], axis=1))
+    def of(a: Vector, b: Vector) -> _Pair:
+        x, y = ((values - values.mean()) / values.std() for values in (a, b))
+        return _Pair(np.stack([x, y, x * x, y * y, x * y]), (_Ranks.of(a), _Ranks.of(b)))
 
-    def pearson(self, counts: Matrix) -> Vector:
-        """(R,) coefficient where sample i counts `counts[r, i]` times."""
-        means = counts @ self.columns / counts.shape[1]
-        a, b, aa, bb, ab = means.T
+    def coefficients(self, counts: Vector) -> tuple[float, float]:
+        """Pearson's and Spearman's coefficient of the resample with these counts (N,)."""
+        return self._pearson(counts), self._spearman(counts)
+
+    def _pearson(self, counts: Vector) -> float:
+        a, b, aa, bb, ab = self.moments @ counts / counts.sum()
         return _ratio(ab - a * b, aa - a * a, bb - b * b)
+
+    def _spearman(self, counts: Vector) -> float:
+        """Pearson's coefficient of the middle ranks."""
+        total = counts.sum()
+        (a, tied_a), (b, tied_b) = (ranks.centred(counts, total) for ranks in self.ranks)
+        squares = [(total**3 - np.dot(tied * tied, tied)) / (12.0 * total**3) for tied in (tied_a, tied_b)]
+        return _ratio(np.dot(counts * a, b) / total**3, *squares)
 
 
 @dataclass(frozen=True)
 class _Ranks:
     """The order of one variable's values, equal values together."""
 
-    order: NDArray[np.int64]
+    order: Indices
     """(N,) samples by rising value."""
-    starts: NDArray[np.int64]
+    starts: Indices
     """(G,) where each distinct value begins in that order."""
-    member: NDArray[np.int64]
+    member: Indices
     """(N,) the distinct value of each sample."""
 
     @staticmethod
@@ -127,23 +134,19 @@ class _Ranks:
         of_sample[order] = member
         return _Ranks(order, first, of_sample)
 
-    def centred(self, counts: Matrix) -> Matrix:
-        """(R, N) each sample's rank within each resample less the mean rank; equal values share their mean rank."""
-        sorted_counts = counts[:, self.order]
+    def centred(self, counts: Vector, total: float) -> tuple[Vector, Vector]:
+        """(N,) each sample's middle rank within the resample less the mean rank, and (G,) the tied counts."""
+        tied = counts[self.order]
         if self.starts.size < self.order.size:
-            sorted_counts = np.add.reduceat(sorted_counts, self.starts, axis=1)
-        middle = np.cumsum(sorted_counts, axis=1) - sorted_counts / 2.0 - counts.shape[1] / 2.0
-        return middle[:, self.member]
+            tied = np.add.reduceat(tied, self.starts)
+        middle = np.cumsum(tied)
+        middle -= 0.5 * tied
+        middle -= 0.5 * total
+        return middle[self.member], tied
 
 
-def _spearman(of_a: _Ranks, of_b: _Ranks, counts: Matrix) -> Vector:
-    """(R,) Pearson's coefficient of the ranks."""
-    a, b = of_a.centred(counts), of_b.centred(counts)
-    ab, aa, bb = ((counts * first * second).sum(axis=1) for first, second in ((a, b), (a, a), (b, b)))
-    return _ratio(ab, aa, bb)
-
-
-def _ratio(covariance: Vector, of_a: Vector, of_b: Vector) -> Vector:
+def _ratio(covariance: float, of_a: float, of_b: float) -> float:
     """covariance / sqrt(variances), within [-1, 1]; NaN where a variable is constant."""
-    product = np.where((of_a > ROUNDING) & (of_b > ROUNDING), of_a * of_b, np.nan)
-    return np.clip(covariance / np.sqrt(product), -1.0, 1.0)
+    if not (of_a > ROUNDING and of_b > ROUNDING):
+        return math.nan
+    return min(max(float(covariance) / math.sqrt(of_a * of_b), -1.0), 1.0)

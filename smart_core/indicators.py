@@ -16,11 +16,15 @@ from smart_core.errors import CalibrationError
 from smart_core.run import Run
 from smart_core.types import Logits
 
+LARGEST = 1e32
+"""Inputs of a temperature map are held within +-this: far beyond any that tells samples apart, and small enough that
+neither standardising them nor a layer of the map leaves float32."""
+
 
 def margin(logits: Logits) -> Tensor:
-    """`m = z_(1) - z_(2)`, the largest minus the second largest logit."""
+    """`m = z_(1) - z_(2)`, the largest minus the second largest logit; at most the largest float32."""
     top = logits.topk(2, dim=1).values
-    return top[:, 0] - top[:, 1]
+    return (top[:, 0] - top[:, 1]).clamp(max=torch.finfo(logits.dtype).max)
 
 
 def entropy(logits: Logits) -> Tensor:
@@ -41,8 +45,9 @@ def max_logit(logits: Logits) -> Tensor:
 
 
 def max_minus_mean(logits: Logits) -> Tensor:
-    """`z_(1) - mean_k z_k`."""
-    return logits.amax(dim=1) - logits.mean(dim=1)
+    """`z_(1) - mean_k z_k`; where the sum of a row leaves float32, the largest number or 0 in its place."""
+    values = logits.amax(dim=1) - logits.mean(dim=1)
+    return values.nan_to_num(nan=0.0).clamp(min=0.0)
 
 
 def all_logits(logits: Logits) -> Tensor:
@@ -58,8 +63,8 @@ class Indicator:
     label: str
 
     def __call__(self, logits: Logits) -> Tensor:
-        """(N, width) inputs of the temperature map."""
-        values = self.function(logits)
+        """(N, width) inputs of the temperature map, within +-`LARGEST`."""
+        values = self.function(logits).clamp(-LARGEST, LARGEST)
         return values.unsqueeze(1) if values.ndim == 1 else values
 
 

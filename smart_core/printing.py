@@ -158,7 +158,7 @@ def settings_text(card: dict[str, Any]) -> str:
 def _allowed(item: dict[str, Any]) -> str:
     if item["choices"]:
         return "|".join(str(choice) for choice in item["choices"])
-    low, high = ("" if item[end] is None else f"{item[end]:g}" for end in ("low", "high"))
+    low, high = ("" if item[end] is None else f"{item[end]:.10g}" for end in ("low", "high"))
     return f"{low}..{high}" if low or high else ""
 
 

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from smart_core import __version__
+from smart_core.atomic import Target, opened
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.store import calibrator_bytes, load_calibrator
 from smart_core.data.bundle import bundle_arrays
@@ -40,7 +41,6 @@ from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
 from smart_core.experiments.result import plain
-from smart_core.export.atomic import Target, opened
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.run import Trace
 from smart_core.workspace_tree import Array, Parts, Reader, Writer

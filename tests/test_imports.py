@@ -33,3 +33,20 @@ def test_importing_the_package_loads_none_of_the_heavy_ones():
 
 def test_every_public_name_resolves():
     assert run("import smart_core as sc; print(all(getattr(sc, n) is not None for n in dir(sc)))") == "True"
+
+
+def test_a_public_name_is_the_same_whichever_module_was_imported_first():
+    code = "import smart_core.hardness, smart_core as sc; print(sc.correlate([1, 2, 3, 5], [1, 2, 3, 4]).spearman)"
+    assert run(code) == "1.0"
+
+
+PROCESS_WIDE = {"catch_warnings", "simplefilter", "filterwarnings", "fork_rng", "set_default_dtype", "seterr"}
+"""What changes the whole process for a while; a server reads and fits for its sessions in threads side by side."""
+
+
+def test_the_engine_changes_nothing_for_the_whole_process():
+    for path in sorted((ROOT / "smart_core").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        named |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not named & PROCESS_WIDE, path

@@ -39,3 +39,14 @@ def test_standardizer_uses_the_population_std_and_survives_constants_and_1e30():
     np.testing.assert_allclose(scaled[:, 0], (wide[:, 0] - 4.0) / wide[:, 0].std(), rtol=1e-6)
     np.testing.assert_array_equal(scaled[:, 1], 0.0)
     np.testing.assert_allclose(scaled[:, 2].std(correction=0), 1.0, rtol=1e-6)
+
+
+def test_logits_at_the_end_of_float32_give_finite_inputs():
+    signs = torch.tensor([[1.0, -1.0, -1.0], [-1.0, -1.0, -1.0], [1.0, 1.0, -1.0], [1.0, 1.0, 1.0]])
+    for indicator in INDICATORS.values():
+        values = indicator(signs * 3.3e38)
+        assert torch.isfinite(Standardizer.of(values)(values)).all()
+        assert torch.isfinite(values / 1e-3).all()  # the spread of ordinary logits, or less
+    assert torch.isfinite(INDICATORS["margin"].function(signs * 3.3e38)).all()
+    ordinary = torch.tensor([[3.0, 1.5, -2.0]])
+    assert float(INDICATORS["margin"](ordinary)) == 1.5

@@ -100,12 +100,12 @@ class LinearCalibrator(Calibrator):
         return {"weight_": tuple(weight.shape), "bias_": (self.classes_,)}
 
     def _penalty(self, x: Tensor, beta: float, parameters: int) -> Penalty:
-        penalty = self._set_penalty(beta)
-        if x.shape[1] < MANY_CLASSES:
-            return penalty or Penalty()
-        treatment = "expect overfitting" if penalty else "a prior holds them near temperature scaling"
-        self.notices_.append(f"{parameters:,} parameters from {len(x):,} samples; {treatment}.")
-        return penalty or prior_around_temperature(x)
+        penalty, many = self._set_penalty(beta), x.shape[1] >= MANY_CLASSES
+        held = many and penalty is None
+        if many or parameters > len(x):
+            treatment = "a prior holds them near temperature scaling" if held else "expect overfitting"
+            self.notices_.append(f"{parameters:,} parameters from {len(x):,} samples; {treatment}.")
+        return prior_around_temperature(x) if held else penalty or Penalty()
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         return Probabilities(torch.softmax(scores(self._inputs(logits), self.weight_, self.bias_), dim=1))

@@ -6,9 +6,9 @@ import json
 import os
 from os import PathLike
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TypeVar
 
+from smart_core.atomic import replacing
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import resolve_device
 from smart_core.errors import CalibratorFileError, SmartError
@@ -20,27 +20,13 @@ T = TypeVar("T")
 
 
 def save_calibrator(calibrator: Calibrator, path: str | PathLike[str]) -> None:
-    """Write to a temporary file beside the target, then rename: an old file stays whole if this fails."""
-    target = Path(path)
+    """Write the calibrator's file; an old one stays whole if this fails."""
     content = calibrator_bytes(calibrator)
     try:
-        _replace(target, content)
-    except OSError as error:  # it names the temporary file, which says nothing to the user
-        raise CalibratorFileError(f"{target} cannot be written: {error.strerror or error}.") from error
-
-
-def _replace(target: Path, content: bytes) -> None:
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name[:100]}.", delete=False) as handle:
-        temporary = Path(handle.name)
-        try:
+        with replacing(path) as handle:
             handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-            temporary.chmod(0o644)  # a temporary file is its owner's alone, a calibrator is for sharing
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    except OSError as error:  # it names the temporary file, which says nothing to the user
+        raise CalibratorFileError(f"{os.fspath(path)} cannot be written: {error.strerror or error}.") from error
 
 
 def calibrator_bytes(calibrator: Calibrator) -> bytes:

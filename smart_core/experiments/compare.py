@@ -18,6 +18,7 @@ from smart_core.experiments.fitting import FitCache, Settings, what_went_wrong
 from smart_core.experiments.method_result import MethodResult as MethodResult
 from smart_core.experiments.method_result import judge_method as judge_method
 from smart_core.experiments.result import Result
+from smart_core.metrics.binning import check_bins
 from smart_core.metrics.floor import Floor
 from smart_core.metrics.paired import compare_all
 from smart_core.run import CancelToken, Progress, Run
@@ -135,6 +136,7 @@ def compare(
     """
     ids = select(methods)
     metric_named(metric)
+    check_bins(bins)
     if seeds < 1:
         raise CalibrationError(f"seeds={seeds} must be at least 1.")
     if settings:

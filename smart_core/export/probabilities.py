@@ -11,10 +11,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from smart_core.atomic import Target, opened
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Part
 from smart_core.errors import ExportError
-from smart_core.export.atomic import Target, opened
 from smart_core.run import Run
 
 if TYPE_CHECKING:

@@ -338,3 +338,19 @@ def test_large_arrays_load_at_the_speed_of_the_disk(tmp_path):
     assert time.perf_counter() - start < 10
     assert data.classes == 200
     assert npy(y)[:6] == b"\x93NUMPY"
+
+
+def test_rows_longer_than_the_header():
+    """A delimiter at each line's end is let pass; values without a name are not, even when only in a later row."""
+    table = frame()
+    header, *rows = table.to_csv(index=False).splitlines()
+    expected = load(table.to_csv(index=False).encode(), name="a.csv")
+    trailing = load("\n".join([header, *(f"{row}," for row in rows)]).encode(), name="a.csv")
+    np.testing.assert_array_equal(trailing.test.logits, expected.test.logits)
+    np.testing.assert_array_equal(trailing.test.labels, expected.test.labels)
+    width = table.shape[1]
+    for spoiled in ([f"{row},1.5" for row in rows], [f"{rows[0]},", *(f"{row},1.5" for row in rows[1:])]):
+        with pytest.raises(LogitFileError, match=f"rows of {width + 1} cells under a header of {width}"):
+            load("\n".join([header, *spoiled]).encode(), name="a.csv")
+    with pytest.raises(LogitFileError):
+        load("\n".join([header, *rows[:-1], f"{rows[-1]},1.5"]).encode(), name="a.csv")

@@ -222,3 +222,13 @@ def test_more_parameters_than_samples_are_said():
     assert "360 parameters from 120 samples; expect overfitting." in many.notices_
     few = sc.GC(partitions=1, steps=2).fit(problem.logits, problem.labels)
     assert not any("overfitting" in notice for notice in few.notices_)
+
+
+@pytest.mark.parametrize("id", ["matrix", "dirichlet"])
+def test_a_row_that_cannot_but_overfit_says_so(id: str):
+    problem = over_confident(120, 12, seed=1)
+    parts = {size: sc.Part(problem.logits[:size], problem.labels[:size]) for size in (60, 120)}
+    said = compare(sc.LogitSet("made", parts[60], parts[120]), id, 1).results[id].notices
+    assert "156 parameters from 60 samples; expect overfitting." in said
+    enough = over_confident(200, 12, seed=1)
+    assert sc.calibrators.get(id).fit(enough.logits, enough.labels).notices_ == []

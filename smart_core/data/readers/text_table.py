@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import warnings
 from io import BytesIO
 from typing import Any
 
@@ -81,10 +80,7 @@ def read_text(source: Source) -> Contents:
         options["decimal"] = ","
     if separator == " ":
         options["sep"] = r"\s+"
-    with warnings.catch_warnings():
-        # a row longer than the header would be cut short with no more than a warning
-        warnings.simplefilter("error", pandas.errors.ParserWarning)
-        frame = pandas.read_csv(BytesIO(data), skipinitialspace=True, index_col=False, **options)
+    frame = _of_header_width(source.name, pandas.read_csv(BytesIO(data), skipinitialspace=True, **options))
     # pandas renames repeated and empty names; the header's own are kept
     names = cells if named and len(cells) == frame.shape[1] else [str(name) for name in frame.columns]
     budget = Budget(source.name, len(source.data))
@@ -92,6 +88,26 @@ def read_text(source: Source) -> Contents:
     contents = arrays_of_columns(source.name, source.stem, columns, named)
     contents.notices[:0] = notices
     return contents
+
+
+def _of_header_width(file: str, frame: Any) -> Any:
+    """The frame with as many columns as the header has names, from the first.
+
+    Where the rows are longer pandas takes their first cells for an index: with nothing in the last ones each line
+    ends in a delimiter, with values there the header is of another table.
+    """
+    import pandas
+
+    if isinstance(frame.index, pandas.RangeIndex):
+        return frame
+    extra = frame.index.nlevels
+    whole = frame.reset_index(names=[f"cell {i}" for i in range(extra)])
+    if whole.iloc[:, -extra:].notna().any(axis=None):
+        width = frame.shape[1]
+        raise refuse(
+            file, f"cannot be read: rows of {width + extra} cells under a header of {width}", "name every column"
+        )
+    return whole.iloc[:, :-extra].set_axis(frame.columns, axis=1)
 
 
 def delimiter_of(line: str, extension: str) -> str:

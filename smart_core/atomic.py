@@ -23,7 +23,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-            temporary.chmod(0o644)  # a temporary file is its owner's alone, an export is for sharing
+            temporary.chmod(0o644)  # a temporary file is its owner's alone, what is saved is for sharing
             temporary.replace(target)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -1,0 +1,53 @@
+"""What the options of a command mean: its settings, and the files to read."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from smart_core.data.load import load
+from smart_core.data.logitset import Head, LogitSet, Part
+from smart_core.data.one_part import load_validation as load_one_part
+from smart_core.errors import CalibrationError, LogitFileError
+
+
+def parse_settings(method: Any, assignments: list[str]) -> dict[str, Any]:
+    """`NAME=VALUE` pairs as the method's own types."""
+    known = {described.name: described for described in method.settings()}
+    chosen = {}
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        if not separator or name not in known:
+            raise CalibrationError(
+                f"--set {assignment}: {method.label} takes NAME=VALUE with a name of {', '.join(known)}."
+            )
+        chosen[name] = known[name].parse(text)
+    return chosen
+
+
+def assignments_and_files(options: Namespace) -> tuple[list[str], list[str]]:
+    """`--set a=1 b=2 FILE`: a file that follows the assignments is read as one of them, and told apart here."""
+    files = [item for item in options.set if "=" not in item and Path(item).exists()]
+    return [item for item in options.set if item not in files], [*options.files, *files]
+
+
+def load_data(options: Namespace) -> LogitSet:
+    """The two parts of the files given."""
+    named = options.val is not None or options.test is not None
+    if named == bool(options.files):
+        raise LogitFileError("Give one bundle or a logit and a label file, or --val and --test, not both and not none.")
+    split = {"val_fraction": options.val_fraction, "split_seed": options.split_seed}
+    if named:
+        return load(val=options.val, test=options.test, **split)
+    return load(options.files if len(options.files) > 1 else options.files[0], **split)
+
+
+def load_validation(options: Namespace, files: list[str]) -> tuple[Part, Head | None, list[str]]:
+    """The part to fit on, the head, and notices; a fit needs no test part."""
+    if options.val is not None and options.test is None and not files:
+        found = load_one_part(options.val)
+        return found.part, found.head, list(map(str, found.notices))
+    options.files = files
+    data = load_data(options)
+    return data.validation, data.head, list(map(str, data.notices))

@@ -1,0 +1,44 @@
+"""Where a command's result goes: text on the terminal, JSON there or in a file; looked at before the work."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from smart_core.errors import CalibrationError
+from smart_core.experiments.result import plain
+
+
+def check_targets(options: Namespace) -> None:
+    """Whether what is to be written can be, before any work is done for it."""
+    for option in ("out", "json"):
+        target = getattr(options, option, None)
+        if not target or (option == "json" and target == "-"):
+            continue
+        folder = Path(target).parent
+        if not folder.is_dir():
+            raise CalibrationError(f"--{option} {target}: there is no such folder, {folder}; make it first.")
+        if Path(target).is_dir():
+            raise CalibrationError(f"--{option} {target}: this is a folder; give the name of a file.")
+        if not os.access(folder, os.W_OK):
+            raise CalibrationError(f"--{option} {target}: the folder {folder} cannot be written to; choose another.")
+
+
+def show(options: Namespace, content: dict[str, Any], text: str) -> None:
+    """The result as JSON where that is asked for, and as text unless standard output has the JSON."""
+    if options.json:
+        _write_json(content, options.json)
+    if options.json != "-":
+        print(text)
+
+
+def _write_json(value: Any, path: str) -> None:
+    text = json.dumps(plain(value), indent=2, allow_nan=False)
+    if path == "-":
+        sys.stdout.write(text + "\n")
+    else:
+        Path(path).write_text(text + "\n", encoding="utf-8")
