@@ -165,6 +165,7 @@ seeds = st.number_input(
     3,
     key="ablation-seeds",
     bind="query-params",
+    persist_state="session",
     width=120,
     help="Fits in each cell, each from other initial weights. The paper takes 5.",
 )

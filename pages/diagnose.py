@@ -22,7 +22,7 @@ routing.enter()
 
 bins: int = st.session_state[state.BINS]
 data = library.current()
-judged = cached.uncalibrated(data, bins)
+judged = cached.uncalibrated(data)
 noise = cached.ece_noise(data, bins)
 interval, floor = noise.interval, noise.floor
 error = ece(judged.confidence, judged.correct, bins)
@@ -95,7 +95,7 @@ if details.open:
         rows.append(
             {
                 "metric": METRICS[name].label,
-                "value": amount(judged.metric(name, bins), name),
+                "value": amount(figures.values[name], name),
                 "95 % interval": f"{amount(ends.low, name)} – {amount(ends.high, name)}",
                 "floor, 95 % of sets below": amount(figures.floors[name].q95, name) if name in figures.floors else "",
                 "what it is": METRICS[name].help,

@@ -135,6 +135,7 @@ else:
         format_func=lambda name: INDICATORS[name].label,
         key="hardness-indicator",
         bind="query-params",
+        persist_state="session",
         width=200,
         help="The indicator that is held against the distance. The paper's choice is the margin.",
     )

@@ -160,7 +160,7 @@ st.title("Margin groups")
 st.markdown("One average hides much: the same samples, grouped by their margin (largest minus second largest logit).")
 
 fitted = board.fitted(data)
-evaluations = {"vanilla": cached.uncalibrated(data, bins)}
+evaluations = {"vanilla": cached.uncalibrated(data)}
 evaluations |= {id: result.evaluations[0] for id, result in fitted.items() if id != "vanilla"}
 edges = chosen_edges(evaluations["vanilla"])
 fitting = desk().tray.active("compare", data.content_hash) is not None

@@ -26,7 +26,13 @@ MOST = 20
 def values(label: str, key: str, default: tuple[float, ...], help: str) -> tuple[float, ...]:
     """Numbers typed by hand; the paper's where they cannot be read."""
     text = st.text_input(
-        label, ", ".join(f"{value:g}" for value in default), key=key, bind="query-params", width=280, help=help
+        label,
+        ", ".join(f"{value:g}" for value in default),
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        width=280,
+        help=help,
     )
     try:
         found = tuple(sorted({float(part) for part in text.replace(";", ",").split(",") if part.strip()}))
@@ -124,6 +130,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         5,
         key="sensitivity-seeds",
         bind="query-params",
+        persist_state="session",
         width=120,
         help="Fits in each cell, each from other initial weights. The paper takes 5.",
     )

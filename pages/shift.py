@@ -148,6 +148,7 @@ with st.container(border=True):
         3,
         key="shift-seeds",
         bind="query-params",
+        persist_state="session",
         width=120,
         help="Fits of each method that draws random numbers. The paper takes 5.",
     )

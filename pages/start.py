@@ -42,7 +42,7 @@ def waiting() -> None:
 def in_view() -> None:
     """The verdict on the data set in view, and the way on."""
     data, bins = library.current(), st.session_state[state.BINS]
-    judged = cached.uncalibrated(data, bins)
+    judged = cached.uncalibrated(data)
     floor = cached.ece_noise(data, bins).floor.q95
     error = ece(judged.confidence, judged.correct, bins)
     sentence = verdict(error, floor, float(np.mean(judged.confidence)), float(np.mean(judged.correct)), len(judged))

@@ -104,6 +104,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         format_func=lambda name: INDICATORS[name].label,
         key="indicator",
         bind="query-params",
+        persist_state="session",
         width=200,
         help="What SMART reads. The paper's choice is the margin; another indicator needs a fit of its own.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,15 @@ def resolve_device(name: str) -> torch.device:
 @contextmanager
 def threads_for(elements: int) -> Iterator[None]:
     """One thread inside for small arrays, where waking others costs more than the work they would share."""
+    with nullcontext() if elements >= WORTH_SHARING else one_thread():
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread inside, whatever the size: threads that wait for each other stand still where the cores are busy."""
     before = torch.get_num_threads()
-    if elements >= WORTH_SHARING or before == 1:
+    if before == 1:
         yield
         return
     torch.set_num_threads(1)

@@ -6,6 +6,7 @@ file is loaded: the key of a data set is a fingerprint of its content.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -21,6 +22,9 @@ NAMES = (DATA, READ, SPLIT, METRIC, BINS)
 
 FEWEST, USUAL, MOST = 5, 15, 50
 """Bins of confidence."""
+
+LAG = 3.0
+"""Seconds within which a busy browser may still send the address as it was before the last change."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,15 @@ class Link:
 def read(page: st.Page) -> None:
     """Before the sidebar is drawn: take over what the address asks for, and what a page wished in its last run.
 
-    The session's own state counts where the address says what this module last wrote there. A link to a data set
-    that is not here leads to Start, where its file can be given; once it is, the view opens.
+    The session's own state counts where the address says what this module last wrote there, or what stood there a
+    moment ago: the browser sends its address with every touch, also before the last change has reached it. A link to a
+    data set that is not here leads to Start, where its file can be given; once it is, the view opens.
     """
     here, known = desk(), library.titles(desk())
     written: dict[str, str] = st.session_state.get(state.WRITTEN, {})
     query = st.query_params.to_dict()
-    asked = {name: value for name, value in query.items() if name in NAMES and value != written.get(name)}
+    ours = {*written.items(), *_replaced_lately()}
+    asked = {name: value for name, value in query.items() if name in NAMES and (name, value) not in ours}
     wished: dict[str, str] = st.session_state.pop(state.WISHED, {})
     asked |= wished if wished.get(DATA) in known else {}
     _take_over_controls({**({} if state.METRIC in st.session_state else written), **asked})
@@ -82,7 +88,18 @@ def write() -> None:
             st.query_params.pop(name, None)
         elif st.query_params.get(name) != value:
             st.query_params[name] = value
+    before = st.session_state.get(state.WRITTEN, view)
+    if before != view:
+        st.session_state.setdefault(state.REPLACED, []).append((time.monotonic(), before))
     st.session_state[state.WRITTEN] = view
+
+
+def _replaced_lately() -> set[tuple[str, str]]:
+    """Names and values that this module wrote and has since overwritten, too recently for every browser to know."""
+    now = time.monotonic()
+    kept = [(when, view) for when, view in st.session_state.get(state.REPLACED, []) if now - when < LAG]
+    st.session_state[state.REPLACED] = kept
+    return {item for _, view in kept for item in view.items()}
 
 
 def view() -> dict[str, str]:

@@ -13,6 +13,7 @@ import streamlit as st
 
 import sample_logits
 import smart_core as sc
+from smart_core.device import one_thread
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments.method_result import evaluation_floors, evaluation_interval
 from smart_core.margin_groups import MarginGroup, with_intervals
@@ -43,15 +44,20 @@ def _resplit(content_hash: str, fraction: float, seed: int, _data: sc.LogitSet) 
     return _data.resplit(fraction, seed=seed)
 
 
-def uncalibrated(data: sc.LogitSet, bins: int = 15) -> sc.Evaluation:
-    """The model's own confidences on the test part."""
-    return _uncalibrated(data.content_hash, bins, data)
+def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
+    """The model's own confidences on the test part, without the slower classwise sums."""
+    return _uncalibrated(data.content_hash, data)
 
 
 @st.cache_resource(max_entries=8, show_spinner="Judging the model", scope="session")
-def _uncalibrated(content_hash: str, bins: int, _data: sc.LogitSet) -> sc.Evaluation:
-    model = sc.Vanilla().fit(_data.validation.logits[:2], _data.validation.labels[:2])
-    return sc.evaluate(model, _data.test, bins=bins)
+def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
+    # threads that wait for each other are many times slower where jobs keep the cores busy
+    with one_thread():
+        return sc.evaluate(_as_it_is(_data), _data.test, classwise=False)
+
+
+def _as_it_is(data: sc.LogitSet) -> sc.Vanilla:
+    return sc.Vanilla().fit(data.validation.logits[:2], data.validation.labels[:2])
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Noise:
 
 def ece_noise(data: sc.LogitSet, bins: int) -> Noise:
     """Interval and floor of the uncalibrated ECE, and the band of the reliability diagram."""
-    return _ece_noise(data.content_hash, bins, uncalibrated(data, bins))
+    return _ece_noise(data.content_hash, bins, uncalibrated(data))
 
 
 @st.cache_data(max_entries=64, show_spinner="Measuring the noise", scope="session")
@@ -80,21 +86,26 @@ def _ece_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> Noise:
 
 @dataclass(frozen=True)
 class Headline:
-    """Interval and, where it has one, noise floor of every headline metric of the uncalibrated model."""
+    """Value, interval and, where it has one, noise floor of every headline metric of the uncalibrated model."""
 
+    values: dict[str, float]
     intervals: dict[str, Interval]
     floors: dict[str, Floor]
 
 
 def headline(data: sc.LogitSet, bins: int) -> Headline:
     """What noise makes of the model's own figures."""
-    return _headline(data.content_hash, bins, uncalibrated(data, bins))
+    return _headline(data.content_hash, bins, data)
 
 
 @st.cache_data(max_entries=32, show_spinner="Measuring every metric", scope="session")
-def _headline(content_hash: str, bins: int, _judged: sc.Evaluation) -> Headline:
+def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> Headline:
+    with one_thread():
+        judged = sc.evaluate(_as_it_is(_data), _data.test, bins=bins)
     return Headline(
-        {name: evaluation_interval(name, _judged, bins) for name in HEADLINE}, evaluation_floors(_judged, bins)
+        {name: judged.metric(name, bins) for name in HEADLINE},
+        {name: evaluation_interval(name, judged, bins) for name in HEADLINE},
+        evaluation_floors(judged, bins),
     )
 
 

@@ -20,6 +20,9 @@ BINS = "bins"
 WRITTEN = "written"
 """The view last written into the address, by name, to tell a reader's own change of it."""
 
+REPLACED = "replaced"
+"""Views that stood in the address before, each with the moment it was overwritten."""
+
 LINK = "link"
 """The view that a link asked for and whose file is not here yet."""
 

@@ -140,6 +140,7 @@ def _selectable(cells: GapCells, middle: NDArray[np.float64], names: Sequence[st
         unselected={"marker": {"opacity": 0}},
         name="cells",
         showlegend=False,
+        # rows of an array come back from the browser as dictionaries, lists as lists
         customdata=np.column_stack(
             [
                 group,
@@ -151,7 +152,7 @@ def _selectable(cells: GapCells, middle: NDArray[np.float64], names: Sequence[st
                 cells.bin_edges[column],
                 cells.bin_edges[column + 1],
             ]
-        ),
+        ).tolist(),
         text=[f"margin {names[number]}" for number in group.tolist()],
         hovertemplate=(
             "%{text}<br>confidence %{customdata[6]:.1%}–%{customdata[7]:.1%}<br>%{customdata[2]:,.0f} samples"

@@ -74,7 +74,7 @@ def _range(values: np.ndarray[Any, Any]) -> list[float]:
     known = values[np.isfinite(values)]
     least = float(known.min(initial=0.0))
     if least < LOWEST:
-        return [LOWEST - 0.35, 1.02]  # room for the number beside a bar cut short
+        return [LOWEST - 0.5, 1.02]  # room for the number beside a bar cut short
     return [least - (0.05 if least < 0 else 0.0), 1.02]
 
 
@@ -90,7 +90,7 @@ def _bars(method: str, values: np.ndarray[Any, Any], groups: list[str], flat: bo
         marker={"color": look.color, "line": {"width": 0}},
         text=[f"{values[j]:.0%}" if values[j] < LOWEST else "" for j in known],
         textposition="outside",
-        textfont={"size": 11},
+        textfont={"size": 9},
         constraintext="none",
         cliponaxis=False,
         customdata=[[groups[j], f"{values[j]:.1%}"] for j in known],

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 from tests.browser.chromium import ADVICE, executable
 from tests.conftest import ROOT
@@ -36,11 +36,26 @@ class Visit:
 
     def idle(self) -> None:
         """Wait until the script has run and every chart is drawn; an error box ends the test at once."""
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        app = self.page.get_by_test_id("stApp")
+        # before it is connected the browser calls the script idle
+        expect(app).to_have_attribute("data-test-connection-state", "CONNECTED")
+        expect(app).to_have_attribute("data-test-script-state", "notRunning")
         self.page.wait_for_load_state("networkidle")
         broken = self.page.get_by_test_id("stException")
         if broken.count():
             pytest.fail(broken.first.inner_text())
+
+    def point(self, plot: Locator, x: float, y: float) -> tuple[float, float]:
+        """Where in the window a place of a chart lies, given in the units of its axes."""
+        plot.scroll_into_view_if_needed()
+        left, top = plot.evaluate(
+            """(plot, [x, y]) => {
+                const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect();
+                return [box.left + xaxis._offset + xaxis.d2p(x), box.top + yaxis._offset + yaxis.d2p(y)];
+            }""",
+            [x, y],
+        )
+        return left, top
 
     def clean(self) -> None:
         """Nothing on the console, no request to another host."""
@@ -130,6 +145,8 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Visit]]:
         if before:
             seen.page.add_init_script(before)
         seen.page.goto(url, timeout=PATIENCE)
+        # every page has a title; until it stands, nothing may have run
+        expect(seen.page.locator("h1").first).to_be_visible()
         seen.idle()
         return seen
 

@@ -85,5 +85,20 @@ def test_the_view_is_kept_from_page_to_page_by_menu_and_by_keyboard(server: str,
     sidebar = seen.page.get_by_test_id("stSidebar")
     expect(sidebar.locator(".st-key-data input")).to_have_value("Digits, corrupted")
     expect(sidebar.locator(".st-key-metric input")).to_have_value("NLL")
-    assert sorted(seen.page.url.partition("?")[2].split("&")) == ["bins=12", "data=digits_corrupted", "metric=nll"]
+    # the address is written name by name, and the browser tells of it later than of what it draws
+    wanted = ["bins=12", "data=digits_corrupted", "metric=nll"]
+    seen.page.wait_for_url(lambda url: sorted(url.partition("?")[2].split("&")) == wanted)
+    seen.clean()
+
+
+def test_a_control_moved_quickly_is_not_set_back_by_the_address(server: str, visit: Open) -> None:
+    seen = visit(f"{server}/diagnose?data=digits&bins=12")
+    handle = seen.page.locator(".st-key-bins").get_by_role("slider")
+    handle.focus()
+    # the browser sends its address with each move, also while the last change of it is still under way
+    for _ in range(8):
+        handle.press("ArrowRight")
+        seen.page.wait_for_timeout(260)
+    expect(seen.page.get_by_text("ECE, 20 bins")).to_be_visible()
+    seen.page.wait_for_url("**bins=20*")
     seen.clean()

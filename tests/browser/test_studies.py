@@ -1,0 +1,119 @@
+"""The five study pages in a real browser: wide and narrow, running, filling, cancelling, clicking a cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import Visit
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Open = Callable[..., Visit]
+
+LONG = 240_000
+"""Milliseconds for fits and attacks on a busy machine."""
+
+STUDIES = {
+    "temperature": ("data=digits", "Temperature curve", "Fit TS and SMART", "temperature"),
+    "hardness": ("data=digits", "Hardness", None, "hardness"),
+    "sensitivity": ("data=digits&sigmas=0.05,0.1&deltas=0.001,0.1&sensitivity-seeds=1", "Sensitivity", None, None),
+    "ablation": ("data=digits&ablation-seeds=1", "Ablation", "Run the objectives", "objectives"),
+    "shift": ("data=digits_corrupted&shift-seeds=1", "Shift", "Judge under shift", "shift-heatmap"),
+}
+"""Page -> its query, its title, the button that begins its study, and the chart that is then there."""
+
+NOT_YET = "not yet"
+"""What an empty cell of a grid says."""
+
+
+def cells(chart: Locator) -> list[str]:
+    """What is written in the cells of a heatmap."""
+    found: list[str] = chart.evaluate("plot => plot.layout.annotations.map(each => each.text)")
+    return found
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)], ids=["wide-light", "narrow-dark"])
+@pytest.mark.parametrize("path", STUDIES)
+def test_looks(server: str, visit: Open, path: str, width: int, dark: bool) -> None:
+    query, title, button, chart = STUDIES[path]
+    seen = visit(f"{server}/{path}?{query}", width=width, dark=dark)
+    page = seen.page
+    expect(page.get_by_role("heading", name=title, exact=True, level=1)).to_be_visible()
+    if button is not None:
+        page.get_by_role("button", name=button).click()
+    if chart is not None:
+        expect(page.locator(f".st-key-{chart} .js-plotly-plot")).to_be_visible(timeout=LONG)
+        expect(page.get_by_role("heading", level=5).first).to_be_visible(timeout=LONG)
+    # what was begun is finished, so that the picture is of the whole
+    expect(page.locator(".st-key-job-0-cancel")).to_have_count(0, timeout=LONG)
+    seen.idle()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollWidth <= main.clientWidth")
+    seen.picture(f"{path}-{width}-{'dark' if dark else 'light'}")
+    seen.clean()
+
+
+def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open) -> None:
+    seen = visit(f"{server}/sensitivity?data=digits&sigmas=0.1,0.5,1&deltas=0.001,0.01,0.1,1&sensitivity-seeds=3")
+    page = seen.page
+    page.get_by_role("button", name="Run the grid").click()
+    chart = page.locator(".st-key-sensitivity .js-plotly-plot")
+    # cells are filled from the first row on: the first one is there while others are still to come
+    expect(page.get_by_role("heading", name=re.compile(r"over ([1-9]|10) of 12 cells"))).to_be_visible(timeout=LONG)
+    assert any(NOT_YET in text for text in cells(chart))
+    page.get_by_test_id("stSidebar").get_by_role("button", name="Cancel").first.click()
+    expect(page.get_by_text("cancelled: Sensitivity")).to_be_visible(timeout=LONG)
+    seen.idle()
+    kept = cells(chart)
+    done = [text for text in kept if NOT_YET not in text]
+    assert len(kept) == 12
+    assert 1 <= len(done) < 12
+    expect(page.get_by_role("heading", name=f"over {len(done)} of 12 cells")).to_be_visible()
+    seen.picture("sensitivity-cancelled")
+
+    # a finished cell, clicked: its settings are offered, taken, and said
+    page.mouse.click(*seen.point(chart, 0, 0))
+    load = page.locator(".st-key-load-cell button")
+    expect(load).to_have_text("Fit SMART with sigma 0.1 and delta 0.001")
+    load.click()
+    expect(page.get_by_text("SMART is set with sigma 0.1 and delta 0.001 on every page")).to_be_visible(timeout=LONG)
+    seen.idle()
+
+    # another page and back: nothing is lost
+    page.get_by_role("button", name="Next: Ablation").click()
+    expect(page.get_by_role("heading", name="Ablation", exact=True, level=1)).to_be_visible()
+    seen.idle()
+    page.get_by_test_id("stHeader").get_by_text("Studies").click()
+    page.get_by_role("link", name="Sensitivity", exact=True).first.click()
+    expect(page.get_by_role("heading", name="Sensitivity", exact=True, level=1)).to_be_visible()
+    expect(chart).to_be_visible()
+    seen.idle()
+    assert cells(chart) == kept
+    expect(page.locator(".st-key-sigmas input")).to_have_value("0.1,0.5,1")
+    expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("3")
+    expect(page.get_by_text("Settings changed")).to_have_count(0)
+    expect(page.get_by_text("SMART is set with sigma 0.1 and delta 0.001 on every page")).to_be_visible()
+    seen.clean()
+
+
+def test_digits_are_attacked_while_one_watches(server: str, visit: Open) -> None:
+    seen = visit(f"{server}/hardness?data=digits")
+    page = seen.page
+    slider = page.locator(".st-key-attack-count").get_by_role("slider")
+    slider.focus()
+    slider.press("Home")
+    expect(page.locator(".st-key-attack-count").get_by_test_id("stSliderThumbValue")).to_have_text("40")
+    seen.idle()
+    page.get_by_role("button", name="Attack now").click()
+    expect(page.get_by_text("40 images attacked here, 0 without success.")).to_be_visible(timeout=LONG)
+    seen.idle()
+    drawn = page.locator(".st-key-hardness .js-plotly-plot").evaluate(
+        "plot => plot.data.filter(each => each.customdata).reduce((sum, each) => sum + each.x.length, 0)"
+    )
+    assert drawn == 40
+    seen.picture("hardness-attacked")
+    seen.clean()
