@@ -149,7 +149,8 @@ def samples(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluatio
     )
     if data.test.group is not None:
         table["group"] = data.test.group[shown]
-    show.table(table, "samples", downloads.stem(library.title(), "samples"))
+    shares = ("confidence before", "confidence after")
+    show.table(table, "samples", downloads.stem(library.title(), "samples"), shares)
     if len(rows) > LISTED:
         st.caption(f"The first {LISTED:,} of {len(rows):,}.")
 

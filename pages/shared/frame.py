@@ -16,14 +16,17 @@ POLL = 0.5
 
 FINISHED_SHOWN = 3
 
-NARROW = "<style>@media (min-width: 769px) { .st-key-narrow-split { display: none !important; } }</style>"
+LOOK = """<style>
+@media (min-width: 769px) { .st-key-narrow-split { display: none !important; } }
+.stMainBlockContainer { padding-top: 4.5rem; }
+</style>"""
 """Where the sidebar folds away, what it says of the data stands above the page instead."""
 
 
 def draw(page: st.Page) -> DeltaGenerator:
     """Everything in the sidebar below the menu; gives the place of the link, known once the page has run."""
     address.read(page)
-    st.html(NARROW)
+    st.html(LOOK)
     with st.sidebar:
         _data()
         st.selectbox(

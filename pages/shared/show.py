@@ -33,9 +33,10 @@ def chart(
     return event
 
 
-def table(frame: Any, key: str, name: str) -> None:
-    """A table of plain numbers and the button to keep it."""
-    st.dataframe(frame, key=key, hide_index=True)
+def table(frame: Any, key: str, name: str, percent: tuple[str, ...] = ()) -> None:
+    """A table of plain numbers, shares in `percent`, and the button to keep it."""
+    shares = {column: st.column_config.NumberColumn(format="percent") for column in percent}
+    st.dataframe(frame, key=key, hide_index=True, column_config=shares)
     st.download_button(
         "Download CSV",
         data=lambda: frame.to_csv(index=False).encode(),

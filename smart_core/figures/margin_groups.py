@@ -71,8 +71,8 @@ def margin_group_grid(
             f"{len(panels)} margin groups are too many for a grid of diagrams; choose at most {MOST_GROUPS}."
         )
     spans = margin_labels(edges)
-    wide = max(1, min(columns, len(panels)))
-    rows = -(-len(panels) // wide)
+    rows = max(1, -(-len(panels) // columns))
+    wide = max(1, -(-len(panels) // rows))
     total = height or 70 + PANEL * rows
     figure = make_subplots(
         rows=rows,

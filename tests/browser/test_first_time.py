@@ -42,6 +42,7 @@ def test_from_the_door_to_a_calibrator(visit: Open, tmp_path: Path) -> None:
             re.compile("^(Too confident|Not confident enough|No miscalibration)")
         )
         to_verdict = time.monotonic() - begin
+        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
         seen.idle()
         picture()
 
@@ -59,7 +60,7 @@ def test_from_the_door_to_a_calibrator(visit: Open, tmp_path: Path) -> None:
         picture()
 
         page.get_by_test_id("stHeader").get_by_text("Take away").click()
-        page.get_by_role("link", name="Export", exact=True).first.click()
+        page.get_by_role("menuitem", name="Export", exact=True).click()
         button = page.get_by_role("button", name="Download calibrator", exact=True)
         expect(button).to_be_visible()
         seen.idle()

@@ -112,7 +112,9 @@ def test_digits_are_attacked_while_one_watches(server: str, visit: Open) -> None
     expect(page.get_by_text("40 images attacked here, 0 without success.")).to_be_visible(timeout=LONG)
     seen.idle()
     drawn = page.locator(".st-key-hardness .js-plotly-plot").evaluate(
-        "plot => plot.data.filter(each => each.customdata).reduce((sum, each) => sum + each.x.length, 0)"
+        """plot => plot.calcdata
+            .filter(each => each[0].trace.mode === 'markers' && each[0].trace.customdata)
+            .reduce((sum, each) => sum + each.length, 0)"""
     )
     assert drawn == 40
     seen.picture("hardness-attacked")

@@ -1,0 +1,168 @@
+"""The report opened from disk in a real browser: drawn, silent, alone, printable, and its figures saved as files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import sample_logits
+import smart_core as sc
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.report import Findings, report_html
+from tests.browser import conftest
+from tests.browser.conftest import Visit
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+NASTY = '</script><script>window.stolen = 1</script><img src=x onerror="window.stolen = 2">'
+CHARTS = 5
+
+
+@dataclass
+class Opened:
+    """A page from disk, and what went wrong on it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def clean(self, path: Path) -> None:
+        """Nothing on the console, and nothing asked for but the file itself."""
+        assert self.problems == []
+        assert [url for url in self.requests if not url.startswith(("data:", "blob:"))] == [path.as_uri()]
+
+    def picture(self, name: str) -> None:
+        target = ROOT / "artifacts" / f"{name}.png"
+        target.parent.mkdir(exist_ok=True)
+        self.page.screenshot(path=target, full_page=True)
+
+
+@pytest.fixture
+def open_file(chromium: Browser) -> Iterator[Callable[..., Opened]]:
+    contexts = []
+
+    def opened(path: Path, *, width: int = 1280, dark: bool = False) -> Opened:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        seen = Opened(context.new_page())
+        seen.page.on("console", lambda message: seen.problems.append(message.text))
+        seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
+        seen.page.on("request", lambda request: seen.requests.append(request.url))
+        seen.page.goto(path.as_uri())
+        expect(seen.page.locator(".plot .main-svg").first).to_be_visible()
+        return seen
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of a data set whose names are an attack."""
+    data = sc.load(sample_logits.path("digits"))
+    names = tuple(f"{NASTY}{k}" for k in range(data.classes))
+    data = replace(data, name=NASTY, class_names=names, notices=(sc.Notice("x", NASTY),))
+    ranked = sc.compare(data, "vanilla,ts,isotonic,smart", 2, settings={"smart": {"epochs": 60}})
+    grid = Sensitivity.empty("sigma", "delta", (0.05, 0.1), (0.001, 0.01), 2)
+    grid.metrics["ece"][:] = np.arange(8).reshape(2, 2, 2) / 100
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(report_html(Findings(ranked, 15, grid, code=NASTY, command=NASTY)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, False), (1280, True)])
+def test_drawn_from_disk_without_a_word_or_a_request(
+    written: Path, open_file: Callable[..., Opened], width: int, dark: bool
+) -> None:
+    seen = open_file(written, width=width, dark=dark)
+    page = seen.page
+    expect(page.locator(".plot .main-svg .xtick").first).to_be_attached()
+    drawn = "[...document.querySelectorAll('.plot')].map(plot => plot._fullLayout.paper_bgcolor)"
+    assert page.evaluate(drawn) == ["#0F131A" if dark else "#FFFFFF"] * CHARTS
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.title() == f"Calibration report: {NASTY}"
+    assert page.evaluate("window.stolen") is None
+    assert NASTY in page.locator("h1").inner_text()
+    seen.picture(f"report-{width}-{'dark' if dark else 'light'}")
+    seen.clean(written)
+
+
+def test_every_figure_is_saved_as_svg_png_csv_and_json(
+    written: Path, open_file: Callable[..., Opened], tmp_path: Path
+) -> None:
+    seen = open_file(written)
+    for number in range(CHARTS):
+        figure = seen.page.locator("figure.chart").nth(number)
+        files = {}
+        for kind in ("SVG", "PNG", "CSV", "JSON"):
+            with seen.page.expect_download() as waiting:
+                figure.get_by_role("button", name=kind, exact=True).click()
+            name = waiting.value.suggested_filename
+            assert name == f"{figure.get_attribute('data-name')}.{kind.lower()}"
+            files[kind] = tmp_path / name
+            waiting.value.save_as(files[kind])
+        svg = ElementTree.fromstring(files["SVG"].read_text(encoding="utf-8"))
+        assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+        assert len(list(svg.iter("{http://www.w3.org/2000/svg}text"))) > 5
+        png = files["PNG"].read_bytes()
+        assert png.startswith(b"\x89PNG\r\n\x1a\n")
+        assert struct.unpack(">II", png[16:24])[0] == 2 * round(float(svg.get("width", "0")))
+        with files["CSV"].open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        records = json.loads(files["JSON"].read_text(encoding="utf-8"))
+        assert len(rows) == len(records) == figure.locator("details tbody tr").count() > 0
+        assert list(rows[0]) == list(records[0])
+    seen.clean(written)
+
+
+def test_on_paper_it_is_light_and_fits(written: Path, open_file: Callable[..., Opened], tmp_path: Path) -> None:
+    seen = open_file(written, dark=True)
+    page = seen.page
+    state = (
+        "[...document.querySelectorAll('.plot')].map(plot => [plot._fullLayout.paper_bgcolor, plot._fullLayout.width])"
+    )
+    on_screen = page.evaluate(state)
+    pdf = page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert 3 <= pdf.count(b"/Type /Page\n") <= 8
+    assert page.evaluate(state) == on_screen  # as it was before
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(state) == [["#FFFFFF", 690]] * CHARTS
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("details").first.is_hidden()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(state)[0][0] == "#0F131A"
+
+
+def test_downloaded_from_the_export_page(
+    server: str, visit: Callable[..., Visit], open_file: Callable[..., Opened], tmp_path: Path
+) -> None:
+    seen = visit(f"{server}/export?data=digits")
+    seen.page.get_by_role("button", name="Fit SMART").click()
+    expect(seen.page.get_by_role("heading", name="SMART leaves an ECE of")).to_be_visible(timeout=3 * conftest.PATIENCE)
+    seen.idle()
+    with seen.page.expect_download() as waiting:
+        seen.page.get_by_role("button", name="Download report", exact=True).click()
+    path = tmp_path / waiting.value.suggested_filename
+    assert path.name == "digits-report.html"
+    waiting.value.save_as(path)
+    assert path.stat().st_size < 6_000_000
+    seen.picture("export-forms-1280-light")
+    seen.clean()
+    opened = open_file(path)
+    expect(opened.page.get_by_role("heading", name="Temperature curve")).to_be_visible()
+    opened.clean(path)
