@@ -77,9 +77,9 @@ def interval(
         if cells is None:
             raise MetricError("The interval of cece needs the classwise sums: pass `cells`.")
         low, high = classwise_bracket(cells).interval(level)
-        floor = noise_floor("cece", cells=cells)
-        excess = 1.0 if float((cells.sum_p - cells.sum_p2).sum()) >= NORMAL_ABOVE else np.inf
-        bounds, bins = (max(low, least_beyond_noise(cells.ece(), floor, level, excess)), high), cells.bins
+        if low <= 0 and float((cells.sum_p - cells.sum_p2).sum()) >= NORMAL_ABOVE:
+            low = least_beyond_noise(cells.ece(), noise_floor("cece", cells=cells), level)
+        bounds, bins = (low, high), cells.bins
     elif metric in ("nll", "brier"):
         losses = nll if metric == "nll" else brier
         if losses is None:
@@ -90,10 +90,11 @@ def interval(
         bounds = wilson_interval(float(hits.sum()), hits.size, level)
     else:
         low, high = brackets(metric, [(confidence, correct)], bins, seed, draws)[0].interval(level)
-        floor = noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)
         excess = excess_noise(confidence, correct)
-        least = least_beyond_noise(plug_in(metric, confidence, correct, bins), floor, level, excess)
-        bounds = max(low, least), max(high, mean_gap_bound(confidence, correct, level))
+        if low <= 0 and np.isfinite(excess):
+            floor = noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)
+            low = least_beyond_noise(plug_in(metric, confidence, correct, bins), floor, level, excess)
+        bounds = low, max(high, mean_gap_bound(confidence, correct, level))
     low, high = bounds
     if metric in ("ece", "adaece", "cece", "smce", "smece"):
         low, high = max(0.0, low), min(1.0, high)
@@ -107,13 +108,13 @@ def plug_in(metric: str, confidence: Values, correct: Values, bins: int) -> floa
     return float((smce if metric == "smce" else smece)(confidence, correct))
 
 
-def least_beyond_noise(value: float, floor: Floor, level: float, excess: float) -> float:
+def least_beyond_noise(value: float, floor: Floor, level: float, excess: float = 1.0) -> float:
     """Lower bound of the population error M(mu): the plug-in less the noise floor's quantile at `level`.
 
     M(mu + noise) <= M(mu) + M(noise), and M(noise) is what a calibrated model shows, times the `excess` of the noise
     over such a model's. It decides whether 0 belongs to the interval: a calibrated model's does in `level` of all sets.
     """
-    return value - excess * float(np.quantile(floor.values, level)) if np.isfinite(excess) else 0.0
+    return value - excess * float(np.quantile(floor.values, level))
 
 
 def excess_noise(confidence: Values, correct: Values) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from smart_core.metrics.arrays import MetricError
 from smart_core.metrics.difference import PAIRED_METRICS, Difference, PairedSamples, paired_difference
+from smart_core.metrics.intervals import plug_in
 
 __all__ = ["PAIRED_METRICS", "Difference", "PairedSamples", "Verdict", "compare_all", "holm", "paired_difference"]
 
@@ -69,12 +70,8 @@ def compare_all(
 
 
 def _plug_in(metric: str, evaluation: Any, bins: int) -> float:
-    from smart_core import metrics
-
     if metric == "cece":
         return float(evaluation.cells.ece())
     if metric in ("nll", "brier", "accuracy"):
         return float(np.mean(np.asarray(getattr(evaluation, "correct" if metric == "accuracy" else metric))))
-    function = getattr(metrics, metric)
-    arguments = (evaluation.confidence, evaluation.correct)
-    return float(function(*arguments, bins) if metric in ("ece", "adaece") else function(*arguments))
+    return plug_in(metric, evaluation.confidence, evaluation.correct, bins)
