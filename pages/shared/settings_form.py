@@ -13,6 +13,9 @@ from smart_core.calibrators.settings import Setting
 ELSEWHERE = {"seed"}
 """Settings that another control decides."""
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
+"""Where a fit may run; others, such as cuda:1, can be typed."""
+
 
 def draw(method: str) -> None:
     """One widget a setting, and the way back to the defaults."""
@@ -48,6 +51,9 @@ def _widget(method: str, item: Setting, value: Any) -> None:
         st.toggle(item.name, **common)
     elif item.choices is not None:
         st.selectbox(item.name, item.choices, **common)
+    elif item.name == "device":
+        places = list(dict.fromkeys([*DEVICES, value]))
+        st.selectbox(item.name, places, accept_new_options=True, **common)
     elif item.kind is str:
         st.text_input(item.name, **common)
     elif item.kind is int:

@@ -193,6 +193,13 @@ def test_back_to_the_defaults(fitted: AppTest) -> None:
     assert table(fitted).loc["smart", "Verdict"] == STALE
 
 
+def test_a_device_is_chosen_or_typed(fitted: AppTest) -> None:
+    assert fitted.selectbox(key="set-smart-device").value == "auto"
+    fitted.selectbox(key="set-smart-device").set_value("cpu").run()
+    assert not fitted.exception
+    assert fitted.session_state["desk"].settings["smart"]["device"] == "cpu"
+
+
 def test_without_features_methods_say_why() -> None:
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 3, 300)
