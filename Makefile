@@ -17,7 +17,8 @@ run: .venv/installed ## set up once, then open the dashboard
 test: lint browser ## set up once, then every check and every test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
-bench: .venv/installed-dev ## speed side by side with other ways
+bench: .venv/installed-dev ## speed side by side with other ways; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.attacks
 
@@ -46,6 +47,7 @@ $(BIN)/python:
 	$(PIP) $(TORCH)
 	$(PIP) -r requirements.txt
 	$(PIP) --no-deps -e .
+	$(BIN)/python -m smart_core.kernels.compiling
 	@touch $@
 
 .venv/installed-dev: requirements-dev.txt .venv/installed

@@ -21,7 +21,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.device import rows_per_chunk
+from smart_core.kernels.threads import share
 from smart_core.run import Run
 from smart_core.types import Logits
 
@@ -113,21 +115,24 @@ class DirectProfile(Profile):
 
 
 class TableProfile(Profile):
-    """`g` and `dg / d log beta` on geometric nodes, one row of nodes a sample."""
+    """`g` and `dg / d log beta` on geometric nodes: `table` is (N, nodes, 2), values and slopes side by side.
+
+    Some of the samples share the table of all: `rows` says where theirs lie in it, None that they are all of it.
+    """
 
     def __init__(
         self,
         classes: int,
-        value: Tensor,
-        slope: Tensor,
+        table: Tensor,
         label_gap: Tensor,
         mean_gap: Tensor,
         correct: Tensor,
+        rows: Tensor | None = None,
     ) -> None:
         self.classes = classes
         self.per_octave = nodes_per_octave(classes)
-        self.value = value
-        self.slope = slope
+        self.table = table
+        self.rows = torch.arange(len(table), device=table.device) if rows is None else rows
         self.label_gap = label_gap
         self.mean_gap = mean_gap
         self.correct = correct
@@ -135,14 +140,15 @@ class TableProfile(Profile):
     def log_partition(self, beta: Tensor) -> Tensor:
         """Cubic Hermite between nodes; beyond the ends the tangent goes on, so gradients lead back inside."""
         step = math.log(2.0) / self.per_octave
-        last = self.value.shape[1] - 1
+        last = self.table.shape[1] - 1
         position = (torch.log(beta) - math.log(BETA_LOW)) / step
         inside = position.clamp(0.0, float(last))
         node = inside.detach().floor().clamp(max=last - 1).long()
         t = inside - node
-        flat = node.reshape(-1, len(self)).T  # (N, fits): `gather` reads each sample's own row
-        low, high = _gather_pair(self.value, flat, beta.shape)
-        low_slope, high_slope = _gather_pair(self.slope, flat, beta.shape)
+        entries = self.table.view(-1, 2)
+        place = (self.rows * (last + 1) + node).reshape(-1)
+        low, low_slope = entries.index_select(0, place).reshape(*beta.shape, 2).unbind(-1)
+        high, high_slope = entries.index_select(0, place + 1).reshape(*beta.shape, 2).unbind(-1)
         low_slope, high_slope = low_slope * step, high_slope * step
         rise = high - low
         cubic = low + t * (
@@ -155,20 +161,12 @@ class TableProfile(Profile):
     def take(self, index: Tensor) -> TableProfile:
         return TableProfile(
             self.classes,
-            self.value[index],
-            self.slope[index],
+            self.table,
             self.label_gap[index],
             self.mean_gap[index],
             self.correct[index],
+            self.rows[index],
         )
-
-
-def _gather_pair(table: Tensor, node: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-    """Each sample's table entries at its node and at the next one, in the shape of `beta`."""
-    return (
-        table.gather(1, node).T.reshape(shape),
-        table.gather(1, node + 1).T.reshape(shape),
-    )
 
 
 def build_profile(logits: Logits, labels: Tensor, run: Run | None = None) -> Profile:
@@ -177,15 +175,18 @@ def build_profile(logits: Logits, labels: Tensor, run: Run | None = None) -> Pro
     if classes <= DIRECT_UP_TO:
         d, label_gap, mean_gap, correct = _label_terms(logits, labels)
         return DirectProfile(d.clamp(min=GAP_FLOOR), label_gap, mean_gap, correct)
-    chunks = []
     size = rows_per_chunk(2 * classes)  # the gaps and their powers share the cache
-    for start in range(0, len(logits), size):
-        if run is not None:
-            run.tick(start / len(logits), "tabulating the log-partition")
-        d, *terms = _label_terms(logits[start : start + size], labels[start : start + size])
-        chunks.append((*_tabulate(d.clamp(min=GAP_FLOOR)), *terms))
-    value, slope, label_gap, mean_gap, correct = (torch.cat(column) for column in zip(*chunks, strict=True))
-    return TableProfile(classes, value, slope, label_gap, mean_gap, correct)
+    pieces = [slice(start, start + size) for start in range(0, len(logits), size)]
+    tabulate = _tabulate_compiled if kernels.usable(logits) else _tabulate
+    table = logits.new_empty(len(logits), OCTAVES * nodes_per_octave(classes) + 1, 2)
+
+    def piece(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        d, *terms = _label_terms(logits[rows], labels[rows])
+        tabulate(d.clamp_(min=GAP_FLOOR), table[rows])
+        return terms[0], terms[1], terms[2]
+
+    terms = share(piece, pieces, run or Run(), "tabulating the log-partition")
+    return TableProfile(classes, table, *(torch.cat(column) for column in zip(*terms, strict=True)))
 
 
 def _label_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -196,22 +197,37 @@ def _label_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor
     return d, label_gap, d.mean(dim=1), (prediction == labels).to(d.dtype)
 
 
-def _tabulate(d: Tensor) -> tuple[Tensor, Tensor]:
-    """`g` and `dg / d log beta = beta sum d e^(beta d) / sum e^(beta d)` at every node.
+def _nodes(classes: int) -> tuple[int, Tensor]:
+    """Nodes of the table for each doubling of beta, and the betas of all nodes in float64."""
+    per_octave = nodes_per_octave(classes)
+    steps = torch.arange(OCTAVES * per_octave + 1, dtype=torch.float64, device="cpu") / per_octave
+    return per_octave, BETA_LOW * torch.exp2(steps)
+
+
+def _tabulate(d: Tensor, table: Tensor) -> None:
+    """`g` and `dg / d log beta = beta sum d e^(beta d) / sum e^(beta d)` at every node, (N, nodes, 2).
 
     An octave further on, beta has doubled and the exponentials are the squares of what they were: one `exp` for
     each node of the first octave, a multiplication for the rest.
     """
-    per_octave = nodes_per_octave(d.shape[1])
-    nodes = OCTAVES * per_octave + 1
+    per_octave, betas = _nodes(d.shape[1])
+    nodes = len(betas)
     total = d.new_empty(d.shape[0], nodes)
     weighted = d.new_empty(d.shape[0], nodes)
     for offset in range(per_octave):
-        power = torch.exp(d * (BETA_LOW * 2.0 ** (offset / per_octave)))
+        power = torch.exp(d * float(betas[offset]))
         for node in range(offset, nodes, per_octave):
             total[:, node] = power.sum(dim=1)
             weighted[:, node] = torch.linalg.vecdot(power, d)
             power = power * power
-    exponents = torch.arange(nodes, device=d.device, dtype=d.dtype) / per_octave
-    beta = BETA_LOW * torch.exp2(exponents)
-    return torch.log(total), beta * weighted / total
+    beta = betas.to(d.dtype).to(d.device)
+    table[:, :, 0] = torch.log(total)
+    table[:, :, 1] = beta * weighted / total
+
+
+def _tabulate_compiled(d: Tensor, table: Tensor) -> None:
+    """The same in one loop."""
+    from smart_core.kernels.partition import tabulate
+
+    per_octave, betas = _nodes(d.shape[1])
+    tabulate(d.contiguous().numpy(), betas.numpy(), per_octave, table.numpy())

@@ -25,6 +25,9 @@ WIDTH_OF_A_STEP = 16
 Loss = Callable[[Tensor, Tensor | None], Tensor]
 """(parameters, sample indices or None for all) -> scalar loss."""
 
+Gradient = Callable[[Tensor], tuple[float, Tensor]]
+"""parameters -> the loss over all samples and its gradient."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -70,24 +73,32 @@ def train(
     generator: torch.Generator,
     run: Run,
     observe: Callable[[Tensor], dict[str, float]] | None = None,
+    gradient: Gradient | None = None,
 ) -> Tensor:
     """The parameters of the last epoch that made progress.
 
     An epoch's loss is that of the parameters it began with (full batch) or the mean over its batches. An epoch
     makes progress when its loss is at least `min_improvement` below the best so far; after `patience` epochs
     without any, training stops (None runs every epoch). With a trace, each epoch records `objective`,
-    `gradient_norm` and whatever `observe` returns.
+    `gradient_norm` and whatever `observe` returns. `gradient` is a quicker way to the loss over all samples and its
+    gradient, for full batches; without it PyTorch differentiates `loss`.
     """
     theta = parameters.detach().clone()
     adam = Adam(theta, schedule.lr)
     best_theta, best_loss = theta.clone(), float("inf")
     stale = 0
+    whole = schedule.batch_size is None or schedule.batch_size >= samples
     with threads_for(WIDTH_OF_A_STEP * min(samples, schedule.batch_size or samples)):
         for epoch in range(schedule.epochs):
             before = theta.clone()
             adam.lr = schedule.rate(epoch)
             tick = partial(run.tick, epoch / schedule.epochs, f"epoch {epoch + 1}")
-            value, norm = _epoch(theta, loss, samples, schedule.batch_size, adam, generator, tick)
+            if whole:
+                found, slope = gradient(theta) if gradient is not None else _gradient(theta, loss, None)
+                adam.step(theta, slope)
+                value, norm = float(found), float(slope.norm()) if run.trace is not None else math.nan
+            else:
+                value, norm = _batches(theta, loss, samples, schedule.batch_size or samples, adam, generator, tick)
             if run.trace is not None:
                 seen = observe(before) if observe is not None else {}
                 run.trace.record(objective=value, gradient_norm=norm, **seen)
@@ -101,20 +112,16 @@ def train(
     return best_theta
 
 
-def _epoch(
+def _batches(
     theta: Tensor,
     loss: Loss,
     samples: int,
-    batch_size: int | None,
+    batch_size: int,
     adam: Adam,
     generator: torch.Generator,
     tick: Callable[[], None],
 ) -> tuple[float, float]:
-    """One pass over the samples, a tick before each batch; returns the mean loss and the (mean) gradient's norm."""
-    if batch_size is None or batch_size >= samples:
-        value, gradient = _gradient(theta, loss, None)
-        adam.step(theta, gradient)
-        return float(value), float(gradient.norm())
+    """One pass over the samples, a tick before each batch; returns the mean loss and the mean gradient's norm."""
     total = torch.zeros((), device=theta.device)
     mean_gradient = torch.zeros_like(theta)
     order = torch.randperm(samples, generator=generator).to(theta.device)

@@ -105,9 +105,10 @@ def test_the_make_lines_lead_to_the_dashboard_and_to_the_tests(tmp_path: Path):
 def test_the_pip_lines_install_what_is_pinned_and_what_is_here():
     """What they name exists, and pip, which may not ask the network here, finds all of it installed as pinned."""
     lines = plain_lines("python -m venv")
-    assert [words[0] for words in lines] == ["python", ".venv\\Scripts\\activate", "pip", "pip", "streamlit"]
+    assert [words[0] for words in lines] == ["python", ".venv\\Scripts\\activate", "pip", "pip", "python", "streamlit"]
     assert lines[0] == ["python", "-m", "venv", ".venv"]
-    assert lines[4] == ["streamlit", "run", "dashboard.py"]
+    assert lines[5] == ["streamlit", "run", "dashboard.py"]
+    assert subprocess.run([sys.executable, *lines[4][1:]], cwd=ROOT, timeout=120, check=True)
     torch_alone, everything = (words[2:] for words in lines[2:4])
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
     assert [word for word in pinned if word.startswith("torch==")] == torch_alone

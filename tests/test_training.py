@@ -106,3 +106,18 @@ def test_cancel_stops_within_a_fifth_of_a_second():
     stopped = time.monotonic()
     timer.join()
     assert time.monotonic() - stopped < 0.2
+
+
+def test_a_given_gradient_takes_the_place_of_autograd():
+    def written_out(theta: torch.Tensor) -> tuple[float, torch.Tensor]:
+        return float((theta - 3.0).pow(2).sum()), 2.0 * (theta - 3.0)
+
+    schedule = Schedule(lr=0.1, epochs=60, patience=20)
+    arguments = torch.zeros(2), quadratic, 10, schedule, torch.Generator()
+    found, expected = Run(trace=True), Run(trace=True)
+    theta = train(*arguments, found, gradient=written_out)
+    torch.testing.assert_close(theta, train(*arguments, expected), rtol=1e-6, atol=1e-6)
+    assert found.trace is not None
+    assert expected.trace is not None
+    assert found.trace["objective"] == pytest.approx(expected.trace["objective"], rel=1e-5)
+    assert found.trace["gradient_norm"] == pytest.approx(expected.trace["gradient_norm"], rel=1e-5)

@@ -186,7 +186,10 @@ class Calibrator(ABC):
 
     @classmethod
     def prepare(cls) -> None:
-        """Import what the fit would import on demand, so that its seconds are those of the fit."""
+        """Import and compile what the fit would on demand, so that its seconds are those of the fit."""
+        from smart_core.kernels.compiling import make_ready
+
+        make_ready()
         for library in cls.libraries:
             import_module(library)
 

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.device import rows_per_chunk
 from smart_core.run import Run
 from smart_core.types import Logits
+
+WORTH_LOADING = 1 << 20
+"""Numbers from which on the compiled check is worth loading the compiler's package."""
 
 
 def row_chunks(rows: Tensor, run: Run, words: str) -> Iterator[Tensor]:
@@ -26,4 +30,15 @@ def map_rows(function: Callable[[Logits], Tensor], rows: Tensor, run: Run, words
 
 def all_finite(rows: Tensor) -> bool:
     """Whether no entry is NaN or infinite; piece by piece, which is several times faster than at once."""
-    return all(bool(torch.isfinite(chunk).all()) for chunk in rows.split(rows_per_chunk(rows.shape[1])))
+    finite = _finite_compiled if rows.numel() >= WORTH_LOADING and kernels.usable(rows) else _finite
+    return all(finite(chunk) for chunk in rows.split(rows_per_chunk(rows.shape[1])))
+
+
+def _finite(chunk: Tensor) -> bool:
+    return bool(torch.isfinite(chunk).all())
+
+
+def _finite_compiled(chunk: Tensor) -> bool:
+    from smart_core.kernels.judging import all_finite
+
+    return bool(all_finite(chunk.contiguous().numpy()))

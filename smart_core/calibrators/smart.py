@@ -5,30 +5,63 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from smart_core import kernels
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
-from smart_core.indicators import INDICATORS, Standardizer
+from smart_core.indicators import INDICATORS, LARGEST, Standardizer
 from smart_core.metrics import ece
 from smart_core.objectives import OBJECTIVES
 from smart_core.profile import Profile, build_profile
 from smart_core.run import Run
-from smart_core.training import MIN_IMPROVEMENT, Schedule, train
+from smart_core.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.types import Logits
+
+if TYPE_CHECKING:
+    from smart_core.kernels.smart_gradient import Samples
 
 EPSILON = 0.1
 """The least temperature: `T = softplus(.) + 0.1`."""
 
 FLAT = 0.01
 """Output weights of the temperature start are this fraction of the random ones: a nearly flat map."""
+
+LARGEST_COMPILED = 1e6
+"""Inputs beyond this, which only unstandardised ones reach, are left to PyTorch: the compiled map is not made for
+temperatures near the end of float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What SMART's training reads of a validation set."""
+
+    scale: Standardizer
+    x: Tensor
+    """(N, width) the standardised indicator."""
+    profile: Profile
+    temperature: float | None
+    """Where a flat start lies; None starts at random."""
+
+    @cached_property
+    def samples(self) -> Samples | None:
+        """The same laid out for the compiled loops, where they can be used."""
+        if self.x.shape[1] != 1 or not kernels.usable(self.x, self.profile.correct):
+            return None
+        if float(self.x.abs().max()) > LARGEST_COMPILED:
+            return None
+        from smart_core.kernels.smart_gradient import Samples
+
+        return Samples.of(self.x.squeeze(1), self.profile)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -62,16 +95,36 @@ class SMART(TemperatureCalibrator):
     standardize: bool = setting(True, "Standardise the indicator on validation.", choices=(True, False))
 
     def _fit(self, data: FitData, run: Run) -> None:
+        self._train(self.read(data, run.part(0.0, 0.1)), run.part(0.1, 1.0))
+
+    def read(self, data: FitData, run: Run) -> Reading:
+        """All that training reads of the data, which depends on the indicator and the start only."""
         values = map_rows(INDICATORS[self.indicator], data.logits, run, "reading the indicator")
         scale = Standardizer.of(values, run) if self.standardize else Standardizer.identity(values)
-        self.mean_, self.std_ = scale.mean, scale.std
-        x = scale(values)
-        profile = build_profile(data.logits, data.labels, run.part(0.0, 0.1))
+        profile = build_profile(data.logits, data.labels, run)
+        temperature = None
+        if self.init == "temperature":
+            temperature = max(1.0 / minimise_nll(data.logits, data.labels, run.part(1.0, 1.0)), EPSILON + 1e-3)
+        return Reading(scale, scale(values), profile, temperature)
+
+    def fit_reading(self, reading: Reading, run: Run) -> Self:
+        """Learn from what was read before: the same as `fit` on the same data, for studies of many fits."""
+        self.check_settings()
+        self.notices_ = []
+        self.classes_ = reading.profile.classes
+        self.features_used_ = False
+        self.trace_ = None
+        self._train(reading, run)
+        return self
+
+    def _train(self, reading: Reading, run: Run) -> None:
+        self.mean_, self.std_ = reading.scale.mean, reading.scale.std
+        x, profile = reading.x, reading.profile
         generator = torch.Generator().manual_seed(self.seed)
-        sizes = mlp.layer_sizes(x.shape[1], self.hidden, self.layers)
+        sizes = self._sizes()
         spec = OBJECTIVES[self.objective]
         loss = spec.bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
-        progress = MIN_IMPROVEMENT * spec.scale(data.classes)
+        progress = MIN_IMPROVEMENT * spec.scale(profile.classes)
 
         def objective(theta: Tensor, index: Tensor | None) -> Tensor:
             if index is None:
@@ -79,23 +132,31 @@ class SMART(TemperatureCalibrator):
             return loss(profile.take(index), 1.0 / temperature_map(theta, sizes, x[index]))
 
         self.theta_ = train(
-            self._start(data, sizes, generator, run.part(0.1, 0.1)),
+            self._start(reading.temperature, generator).to(x.device),
             objective,
-            len(data),
+            len(x),
             Schedule(self.lr, self.epochs, self.patience, self.batch_size, progress),
             generator,
-            run.part(0.1, 1.0),
+            run,
             observe=validation_observer(profile, lambda theta: 1.0 / temperature_map(theta, sizes, x)),
+            gradient=self._compiled(reading),
         )
 
-    def _start(self, data: FitData, sizes: tuple[int, ...], generator: torch.Generator, run: Run) -> Tensor:
+    def _compiled(self, reading: Reading) -> Gradient | None:
+        """The compiled way to the objective and its gradient, for the settings that it knows."""
+        if self.objective != "charbonnier" or self.layers != 1 or reading.samples is None:
+            return None
+        from smart_core.kernels.smart_gradient import SmartGradient
+
+        return SmartGradient(reading.samples, self.sigma, self.delta, self.bins)
+
+    def _start(self, temperature: float | None, generator: torch.Generator) -> Tensor:
         """Random hidden layers; with the temperature start, an output that is flat at T_TS."""
-        theta = mlp.random_parameters(sizes, generator)
-        if self.init == "temperature":
-            temperature = max(1.0 / minimise_nll(data.logits, data.labels, run), EPSILON + 1e-3)
-            theta[-sizes[-2] - 1 : -1] *= FLAT
+        theta = mlp.random_parameters(self._sizes(), generator)
+        if temperature is not None:
+            theta[-self.hidden - 1 : -1] *= FLAT
             theta[-1] = inverse_softplus(temperature - EPSILON)
-        return theta.to(data.logits.device)
+        return theta
 
     def learned(self) -> dict[str, Shape]:
         row = Logits(torch.empty(1, self.classes_, device="meta"))
@@ -103,8 +164,19 @@ class SMART(TemperatureCalibrator):
         return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,)}
 
     def _temperatures(self, logits: Logits) -> Tensor:
-        x = (INDICATORS[self.indicator](logits) - self.mean_) / self.std_
-        return temperature_map(self.theta_, self._sizes(), x)
+        return self.map(INDICATORS[self.indicator](logits))
+
+    def map(self, values: Tensor) -> Tensor:
+        """The temperatures of samples whose indicator is `values`, (N, width)."""
+        return temperature_map(self.theta_, self._sizes(), (values - self.mean_) / self.std_)
+
+    def predict(self, logits: Any) -> tuple[Any, Any]:
+        """Confidences and predictions, both (N,), in the kind of the input: faster than all probabilities."""
+        from smart_core.inference import confident_predictions
+
+        if self.indicator != "margin":
+            return confident_predictions(self, logits)
+        return confident_predictions(self, logits, lambda margins: self.map(margins.clamp(max=LARGEST).unsqueeze(1)))
 
     def _sizes(self) -> tuple[int, ...]:
         return mlp.layer_sizes(self.mean_.shape[0], self.hidden, self.layers)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.device import rows_per_chunk, widen
+from smart_core.kernels.threads import share
 from smart_core.objectives import OBJECTIVES, Objective
 from smart_core.profile import GAP_FLOOR, Profile, build_profile, gaps
 from smart_core.run import Run
@@ -22,6 +25,9 @@ T_LOW, T_HIGH = 0.05, 20.0
 
 TOLERANCE = 1e-7
 """Width of the final bracket in log beta."""
+
+SCOUTS = 1000
+"""Samples that say where the search over all of them begins."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,29 +77,48 @@ def nll_slope(logits: Logits, labels: Tensor, beta: float, run: Run | None = Non
     `dNLL/dbeta = mean(sum_k d_k softmax(beta d)_k) - mean(d_y)`; the second derivative is the mean variance of
     d under the softmax, hence never negative: the NLL is convex in beta.
     """
-    slope = curvature = 0.0
     size = rows_per_chunk(logits.shape[1])
-    for start in range(0, logits.shape[0], size):
-        if run is not None:
-            run.tick(0.0, "temperature scaling")
-        d = gaps(logits[start : start + size])
-        label_gap = widen(d.gather(1, labels[start : start + size].unsqueeze(1))).sum()
-        d = d.clamp(min=GAP_FLOOR)
-        q = torch.softmax(beta * d, dim=1)
-        mean = torch.linalg.vecdot(q, d)
-        square = torch.linalg.vecdot(q, d * d)
-        slope += float(widen(mean).sum() - label_gap)
-        curvature += float(widen(square - mean * mean).sum())
-    return slope / len(logits), curvature / len(logits)
+    pieces = [slice(start, start + size) for start in range(0, len(logits), size)]
+    sums = _compiled_sums if kernels.usable(logits, labels) else _sums
+    parts = share(lambda rows: sums(logits[rows], labels[rows], beta), pieces, run or Run(), "temperature scaling")
+    slope, curvature = (math.fsum(column) / len(logits) for column in zip(*parts, strict=True))
+    return slope, curvature
+
+
+def _sums(logits: Tensor, labels: Tensor, beta: float) -> tuple[float, float]:
+    """Both derivatives, summed over one chunk of rows."""
+    d = gaps(logits)
+    label_gap = widen(d.gather(1, labels.unsqueeze(1))).sum()
+    d = d.clamp(min=GAP_FLOOR)
+    q = torch.softmax(beta * d, dim=1)
+    mean = torch.linalg.vecdot(q, d)
+    square = torch.linalg.vecdot(q, d * d)
+    return float(widen(mean).sum() - label_gap), float(widen(square - mean * mean).sum())
+
+
+def _compiled_sums(logits: Tensor, labels: Tensor, beta: float) -> tuple[float, float]:
+    """The same in one loop."""
+    from smart_core.kernels.partition import nll_sums
+
+    slope, curvature = nll_sums(
+        logits.contiguous().numpy(), labels.contiguous().numpy(), np.float32(beta), np.float32(GAP_FLOOR)
+    )
+    return slope, curvature
 
 
 def minimise_nll(logits: Logits, labels: Tensor, run: Run | None = None) -> float:
     """The beta in [1/20, 1/0.05] with `dNLL/dbeta = 0`: Newton's steps in log beta, kept inside a bracket.
 
-    The slope grows with beta, so its sign tells on which side the root lies and no local stop is possible.
+    The slope grows with beta, so its sign tells on which side the root lies and no local stop is possible. Of very
+    many samples some thousand say first where to begin, so that fewer steps read them all. The result is rounded to
+    six digits: those beyond are rounding in the sums, and differ between devices.
     """
+    begin = 0.0
+    if len(logits) >= 4 * SCOUTS:
+        some = slice(None, None, len(logits) // SCOUTS)
+        begin = math.log(minimise_nll(Logits(logits[some].contiguous()), labels[some].contiguous(), run))
     low, high = math.log(1.0 / T_HIGH), math.log(1.0 / T_LOW)
-    position = 0.0
+    position = begin
     for _ in range(100):
         beta = math.exp(position)
         slope, curvature = nll_slope(logits, labels, beta, run)
@@ -111,7 +136,7 @@ def minimise_nll(logits: Logits, labels: Tensor, run: Run | None = None) -> floa
             position = following
             break
         position = following
-    return math.exp(position)
+    return float(f"{math.exp(position):.6g}")
 
 
 def minimise_over_grid(profile: Profile, loss: Objective, run: Run, rounds: int = 4, points: int = 33) -> float:

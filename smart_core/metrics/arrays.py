@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, bfloat16
 
 from smart_core.errors import CalibrationError
+from smart_core.kernels.row_reading import RowStatistics, read_rows
 from smart_core.types import FloatArray, IntArray
 
 ROUNDING = 1e-6
@@ -82,6 +83,12 @@ def residuals(confidence: Values, correct: Values) -> tuple[NDArray[np.float64],
 
 def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray, IntArray]:
     """Checked pair: (N, K) probabilities in their own precision, (N,) integer labels in 0..K-1."""
+    matrix, y, _ = _read(probs, labels)
+    return matrix, y
+
+
+def _read(probs: Values, labels: Values) -> tuple[FloatArray, IntArray, RowStatistics]:
+    """The same, and what the check has read of every row."""
     matrix, y = as_array(probs), as_array(labels).reshape(-1)
     if matrix.ndim != 2:
         raise MetricError(f"The probabilities must be an (N, K) array, but have the shape {matrix.shape}.")
@@ -93,14 +100,15 @@ def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray,
     if whole.min() < 0 or whole.max() >= matrix.shape[1] or (y.dtype.kind == "f" and bool((y != whole).any())):
         raise MetricError(f"The labels must be whole numbers in 0..{matrix.shape[1] - 1}.")
     matrix = matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
-    _check_rows(matrix, 10 * ROW_SUM if isinstance(probs, Tensor) and probs.dtype == bfloat16 else ROW_SUM)
-    return matrix, whole
+    rows = read_rows(matrix)
+    _check_rows(matrix, rows, 10 * ROW_SUM if isinstance(probs, Tensor) and probs.dtype == bfloat16 else ROW_SUM)
+    return matrix, whole, rows
 
 
-def _check_rows(matrix: FloatArray, tolerance: float) -> None:
+def _check_rows(matrix: FloatArray, rows: RowStatistics, tolerance: float) -> None:
     """Rows are non-negative and sum to 1; the first that does not is named."""
-    total = matrix.sum(axis=1, dtype=np.float64)
-    wrong = ~(np.abs(total - 1) <= tolerance) | (matrix.min(axis=1) < -ROUNDING)  # written so that NaN fails it
+    total = rows.total
+    wrong = ~(np.abs(total - 1) <= tolerance) | (rows.least < -ROUNDING)  # written so that NaN fails it
     if not wrong.any():
         return
     row = int(wrong.argmax())
@@ -114,6 +122,5 @@ def _check_rows(matrix: FloatArray, tolerance: float) -> None:
 
 def top_label(probs: Values, labels: Values) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Confidence max_k p_k and correctness [argmax_k p_k == y] of every row; ties go to the first class."""
-    matrix, y = probabilities_and_labels(probs, labels)
-    prediction = matrix.argmax(axis=1)
-    return matrix[np.arange(y.size), prediction], prediction == y
+    _, y, rows = _read(probs, labels)
+    return rows.top, rows.place == y

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from smart_core.kernels.row_reading import compiled_for
 from smart_core.metrics.arrays import MetricError, Values, probabilities_and_labels
 from smart_core.metrics.binning import bin_edges, check_bins
 
@@ -45,10 +46,22 @@ class ClasswiseHistogram:
             raise MetricError(f"There are {matrix.shape[0]} rows of probabilities but {y.numel()} labels.")
         if y.numel() and (int(y.min()) < 0 or int(y.max()) >= self.classes):
             raise MetricError(f"The labels must be whole numbers in 0..{self.classes - 1}.")
+        plain = type(self) is ClasswiseHistogram and matrix.dtype == torch.float32
+        if plain and compiled_for(matrix.numpy()):
+            self._add_compiled(matrix, y)
+            return self
         rows = max(1, HISTOGRAM_CHUNK // self.classes)
         for part, part_y in zip(matrix.split(rows), y.split(rows), strict=True):
             self._add(part, part_y)
         return self
+
+    def _add_compiled(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
+        """The same as `_add` in one loop."""
+        from smart_core.kernels.probabilities import classwise_sums
+
+        edges = bin_edges(self.bins, np.float32)
+        classwise_sums(probs.numpy(), labels.numpy(), edges, self.count, self.sum_p, self.sum_p2, self.sum_y)
+        self.samples += probs.shape[0]
 
     def _add(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
         precision = probs.dtype if probs.is_floating_point() else torch.float64

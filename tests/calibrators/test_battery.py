@@ -162,10 +162,14 @@ def test_constant_and_huge_logits(id: str):
     base = over_confident(120, 4, seed=7)
     constant = np.zeros_like(base.logits)
     huge = base.logits * np.float32(1e30)
-    for logits in (constant, huge):
+    largest = np.sign(base.logits) * np.float32(3.3e38)  # two of them differ by more than float32 holds
+    for logits in (constant, huge, largest):
         calibrator = get(id, **QUICK.get(id, {})).fit(logits, base.labels, **base.fit_arguments())
         rows = calibrator.predict_proba(logits, features=base.features)
         assert_probabilities(rows, logits.shape)
+    ordinary = fitted(id, base)
+    for logits in (huge, largest):
+        assert_probabilities(ordinary.predict_proba(logits, features=base.features), logits.shape)
 
 
 @pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])

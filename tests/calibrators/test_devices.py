@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from smart_core import kernels
 from smart_core.calibrators import get
 from smart_core.data.logitset import Part
 from smart_core.evaluation import METRICS, evaluate
@@ -30,7 +31,9 @@ def test_the_device_is_strict():
 
 @pytest.mark.parametrize("classes", [5, 80])  # the direct and the tabulated profile
 @pytest.mark.parametrize("id", ALL)
-def test_fit_and_apply_stay_on_their_device(id: str, classes: int):
+def test_fit_and_apply_stay_on_their_device(id: str, classes: int, monkeypatch: pytest.MonkeyPatch):
+    """Both sides go PyTorch's way; that the compiled loops agree with it is shown in `tests/kernels`."""
+    monkeypatch.setattr(kernels, "enabled", False)
     problem = over_confident(160, classes, seed=8)
     settings = {**QUICK.get(id, {}), "seed": 1}
     here = get(id, device="cpu", **settings).fit(problem.logits, problem.labels, **problem.fit_arguments())

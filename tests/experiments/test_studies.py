@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import smart_core as sc
+from smart_core import kernels
 from smart_core.errors import CalibrationError
+from smart_core.evaluation import METRICS
 from smart_core.experiments.data_efficiency import sizes_up_to
+from smart_core.experiments.stacked import Stack
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 from tests.calibrators.problems import over_confident
@@ -60,8 +65,9 @@ def test_a_cancelled_sensitivity_keeps_its_cells(data):
     assert json.loads(result.to_json())["mean"][1][1] is None
 
 
-def test_a_wrong_metric_or_no_seed_is_said_before_any_work(data):
-    for arguments, words in (({"metric": "foo"}, "no metric 'foo'"), ({"seeds": 0}, "at least 1")):
+def test_a_wrong_metric_no_seed_or_too_many_bins_is_said_before_any_work(data):
+    wrong = {"no metric 'foo'": {"metric": "foo"}, "at least 1": {"seeds": 0}, "from 2 to 1000": {"bins": 100_000}}
+    for words, arguments in wrong.items():
         for study in (sc.sensitivity, sc.compare, sc.ablation, sc.data_efficiency, sc.shift):
             with pytest.raises(CalibrationError, match=words):
                 study(data, **arguments)
@@ -190,19 +196,54 @@ def test_a_cancelled_shift_keeps_its_rows(data):
     assert not result.complete
 
 
-def test_a_cell_is_finished_or_empty(data, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_cell_is_finished_or_empty(data, compiled: bool, monkeypatch: pytest.MonkeyPatch):
     """A mean over the one seed that was finished would stand among means over three."""
+    monkeypatch.setattr(kernels, "enabled", compiled)
     token = threading.Event()
-    original = sc.SMART._fit
+    original, judged = METRICS["smce"], []
 
-    def last_before_the_stop(self, data, run):
-        original(self, data, run)
-        if (self.sigma, self.seed) == (0.5, 1):
+    def stop_at_the_fifth(evaluation, bins):
+        judged.append(1)
+        if len(judged) == 5:  # the second seed of the second cell
             token.set()
+        return original.value(evaluation, bins)
 
-    monkeypatch.setattr(sc.SMART, "_fit", last_before_the_stop)
+    monkeypatch.setitem(METRICS, "smce", replace(original, value=stop_at_the_fifth))
     result = sc.sensitivity(data, [0.05, 0.5], [0.001], 3, settings=QUICK, cancel=token)
     assert np.isfinite(result.metrics["ece"]).tolist() == [[[True] * 3], [[False] * 3]]
+
+
+def test_fits_made_together_are_single_fits(data, monkeypatch: pytest.MonkeyPatch):
+    """Every metric, against fits made and judged one by one; and the threads make no difference, not in a bit."""
+    arguments = {"sigmas": [0.05, 0.5], "deltas": [0.001, 1.0], "seeds": 2, "settings": QUICK}
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = sc.sensitivity(data, **arguments)
+        torch.set_num_threads(3)
+        together = sc.sensitivity(data, **arguments)
+    finally:
+        torch.set_num_threads(threads)
+    monkeypatch.setattr(Stack, "takes", lambda self, method, settings: False)
+    singly = sc.sensitivity(data, **arguments)
+    for name in METRICS:
+        np.testing.assert_array_equal(together.metrics[name], alone.metrics[name])
+        np.testing.assert_allclose(together.metrics[name], singly.metrics[name], rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+def test_what_goes_wrong_among_fits_made_together_stays_in_its_cell(data, monkeypatch: pytest.MonkeyPatch):
+    original = sc.SMART._train
+
+    def not_with_one(self, reading, run):
+        if (self.sigma, self.seed) == (0.5, 1):
+            raise CalibrationError("SMART: not today.")
+        original(self, reading, run)
+
+    monkeypatch.setattr(sc.SMART, "_train", not_with_one)
+    result = sc.sensitivity(data, [0.05, 0.5], [0.001], 2, settings=QUICK)
+    assert result.reasons == {(1, 0, 1): "SMART: not today."}
+    assert np.isfinite(result.metrics["ece"]).tolist() == [[[True, True]], [[True, False]]]
 
 
 def test_cancelled_traces_and_times_keep_what_is_finished(data, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,93 @@
+"""Other packages, installed here where the environment lacks them: into a throw-away folder, gone at the end."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+from io import StringIO
+
+import numpy as np
+import torch
+
+NEEDED = {
+    "netcal": "netcal==1.4.0",
+    "torchmetrics": "torchmetrics==1.9.0",
+    "torchmin": "pytorch-minimize==0.1.0",
+    "probmetrics": "probmetrics==1.3.0",
+}
+"""Module -> what to install."""
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Inside, every peer can be imported. The packages they need beside each other are in the environment already."""
+    missing = [package for module, package in NEEDED.items() if find_spec(module) is None]
+    with tempfile.TemporaryDirectory() as folder:
+        if missing:
+            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, *missing]
+            subprocess.run(command, check=True)
+            sys.path.append(folder)
+            importlib.invalidate_caches()
+        try:
+            yield
+        finally:
+            if folder in sys.path:
+                sys.path.remove(folder)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the bars and logs that peers print."""
+    logging.disable(logging.WARNING)
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        yield
+    logging.disable(logging.NOTSET)
+
+
+def temperature_peers(logits: np.ndarray, labels: np.ndarray) -> dict[str, Callable[[], float]]:
+    """Name -> temperature scaling that returns T."""
+    from netcal.scaling import TemperatureScaling
+    from probmetrics.calibrators.temperature_scaling import TemperatureScalingCalibrator
+    from probmetrics.distributions import CategoricalLogits
+    from sklearn.calibration import _TemperatureScaling
+
+    z, y = torch.from_numpy(logits), torch.from_numpy(labels)
+    # from float32 probabilities netcal stays at T = 1: its numerical derivative vanishes
+    probabilities = torch.softmax(z.double(), dim=1).numpy()
+
+    def by_netcal() -> float:
+        with quietly():
+            return 1.0 / float(np.asarray(TemperatureScaling().fit(probabilities, labels).temperature).item())
+
+    def by_probmetrics() -> float:
+        calibrator = TemperatureScalingCalibrator()
+        calibrator.fit_torch(CategoricalLogits(z), y)
+        return 1.0 / float(calibrator.invtemp_)
+
+    def by_sklearn() -> float:
+        return 1.0 / float(_TemperatureScaling().fit(logits, labels).beta_)
+
+    return {"netcal": by_netcal, "scikit-learn": by_sklearn, "probmetrics": by_probmetrics}
+
+
+def ece_peers(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, Callable[[], float]]:
+    """Name -> ECE with 15 bins."""
+    from netcal.metrics import ECE
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    p, y = torch.from_numpy(probabilities), torch.from_numpy(labels)
+
+    def by_netcal() -> float:
+        with quietly():
+            return float(ECE(15).measure(probabilities, labels))
+
+    return {
+        "torchmetrics": lambda: float(multiclass_calibration_error(p, y, p.shape[1], n_bins=15)),
+        "netcal": by_netcal,
+    }

@@ -1,0 +1,104 @@
+"""Exponential and logarithm in float32, written so that a loop over them becomes vector instructions.
+
+Reduction to one octave and a minimax polynomial, after Cephes (Moshier): relative errors below 2e-7. The steps that
+split a number into exponent and fraction need its bits, which only intrinsics reach.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
+
+EXACT = {"contract"}
+"""What the compiler may do where the order of operations matters: only fuse a product and a sum."""
+
+SUMS = {"contract", "reassoc", "nsz", "arcp"}
+"""What it may do in sums over samples or classes: also change their order, which vector instructions need."""
+
+ORDERED = SUMS | {"nnan", "ninf"}
+"""The same where no value is NaN or infinite, which the search for a maximum needs."""
+
+LOWEST = np.float32(-87.0)
+"""Exponents are held above this: exp(-87) is 1.6e-38, and smaller results would be denormal and slow."""
+
+_F, _I = ir.FloatType(), ir.IntType(32)
+
+
+def _constant(value: int) -> ir.Constant:
+    return ir.Constant(_I, value)
+
+
+@intrinsic
+def _times_two_to(typing: Any, value: Any, power: Any) -> Any:
+    """`value * 2^power` for a whole-numbered float32 power from -126 to 127."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number, exponent = arguments
+        biased = builder.add(builder.fptosi(exponent, _I), _constant(127))
+        factor = builder.bitcast(builder.shl(biased, _constant(23)), _F)
+        return builder.fmul(number, factor)
+
+    return types.float32(types.float32, types.float32), codegen
+
+
+@intrinsic
+def _exponent(typing: Any, value: Any) -> Any:
+    """The e with `value = 2^e f`, 1 <= f < 2, as float32."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = builder.bitcast(arguments[0], _I)
+        return builder.sitofp(builder.sub(builder.lshr(bits, _constant(23)), _constant(127)), _F)
+
+    return types.float32(types.float32), codegen
+
+
+@intrinsic
+def _fraction(typing: Any, value: Any) -> Any:
+    """The f with `value = 2^e f`, 1 <= f < 2."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = builder.bitcast(arguments[0], _I)
+        return builder.bitcast(builder.or_(builder.and_(bits, _constant(0x7FFFFF)), _constant(0x3F800000)), _F)
+
+    return types.float32(types.float32), codegen
+
+
+@njit(fastmath=EXACT, error_model="numpy", forceinline=True)
+def exp(x: np.float32) -> np.float32:
+    """`e^x`; x is held in [-87, 87]."""
+    x = min(max(x, np.float32(-87.0)), np.float32(87.0))
+    power = np.floor(x * np.float32(1.44269504088896341) + np.float32(0.5))
+    r = x - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)
+    y = np.float32(1.9875691500e-4)
+    y = y * r + np.float32(1.3981999507e-3)
+    y = y * r + np.float32(8.3334519073e-3)
+    y = y * r + np.float32(4.1665795894e-2)
+    y = y * r + np.float32(1.6666665459e-1)
+    y = y * r + np.float32(5.0000001201e-1)
+    return _times_two_to(y * (r * r) + r + np.float32(1.0), power)  # type: ignore[call-arg]
+
+
+@njit(fastmath=EXACT, error_model="numpy", forceinline=True)
+def log(x: np.float32) -> np.float32:
+    """`log x` for a positive, normal x."""
+    power: Any = _exponent(x)  # type: ignore[call-arg]
+    f: Any = _fraction(x)
+    high = f > np.float32(1.41421356237)
+    power = power + (np.float32(1.0) if high else np.float32(0.0))
+    r = (f * np.float32(0.5) if high else f) - np.float32(1.0)
+    y = np.float32(7.0376836292e-2)
+    y = y * r - np.float32(1.1514610310e-1)
+    y = y * r + np.float32(1.1676998740e-1)
+    y = y * r - np.float32(1.2420140846e-1)
+    y = y * r + np.float32(1.4249322787e-1)
+    y = y * r - np.float32(1.6668057665e-1)
+    y = y * r + np.float32(2.0000714765e-1)
+    y = y * r - np.float32(2.4999993993e-1)
+    y = y * r + np.float32(3.3333331174e-1)
+    z = r * r
+    tail = r * z * y - power * np.float32(2.12194440e-4) - np.float32(0.5) * z
+    return r + tail + power * np.float32(0.693359375)

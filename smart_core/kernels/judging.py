@@ -1,0 +1,117 @@
+"""Rows of logits divided by their own temperatures: what metrics keep of the exact softmax, in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from smart_core.kernels import elementary
+from smart_core.kernels.elementary import ORDERED, SUMS
+
+STRETCH = 64
+"""Classes looked at together when a row is searched for a rare entry."""
+
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+def all_finite(logits: F32) -> bool:
+    """Whether no entry is NaN or infinite: `x - x` is 0 for all others."""
+    for i in range(logits.shape[0]):
+        row, total = logits[i], ZERO
+        for k in range(row.size):
+            total += row[k] - row[k]
+        if total != ZERO:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ORDERED)
+def top_two(logits: F32, top: F32, second: F32, place: I64) -> None:
+    """The largest logit of each row, its first place, and the largest of the others."""
+    classes = logits.shape[1]
+    for i in range(logits.shape[0]):
+        row = logits[i]
+        best, where = row[0], 0
+        for start in range(0, classes, STRETCH):
+            stretch = row[start : min(start + STRETCH, classes)]
+            highest = stretch[0]
+            for k in range(stretch.size):
+                highest = max(highest, stretch[k])
+            if start == 0 or highest > best:
+                best, where = highest, start
+        while row[where] != best:
+            where += 1
+        before, after = row[:where], row[where + 1 :]
+        other = before[0] if where > 0 else after[0]
+        for k in range(before.size):
+            other = max(other, before[k])
+        for k in range(after.size):
+            other = max(other, after[k])
+        top[i], second[i], place[i] = best, other, where
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
+def confidences(logits: F32, top: F32, temperature: F32, confidence: F32) -> None:
+    """`1 / sum_k exp((z_k - max z) / T)` of each row."""
+    for i in range(logits.shape[0]):
+        row, beta, total = logits[i], ONE / temperature[i], ZERO
+        for k in range(row.size):
+            total += elementary.exp((row[k] - top[i]) * beta)
+        confidence[i] = ONE / total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
+def judge(
+    logits: F32, top: F32, labels: I64, temperature: F32, edges: F32,
+    confidence: F32, nll: F32, brier: F32, residual: F64,
+) -> None:  # fmt: skip
+    """Confidence, NLL and Brier score of each row, and its part of `residual` (K, B): sums of p - [y = k] per bin.
+
+    A row has fewer than B entries above the first inner edge: only they are put into their bins one by one, and the
+    first bin is what remains of a column's sum.
+    """
+    classes, last = logits.shape[1], edges.size - 2
+    power, column = np.empty(classes, np.float32), np.zeros(classes, np.float32)
+    for i in range(logits.shape[0]):
+        row, beta, total = logits[i], ONE / temperature[i], ZERO
+        for k in range(classes):
+            e = elementary.exp((row[k] - top[i]) * beta)
+            power[k] = e
+            total += e
+        share, squares = ONE / total, ZERO
+        for start in range(0, classes, STRETCH):
+            count = min(STRETCH, classes - start)
+            q, sums = power[start : start + count], column[start : start + count]
+            above = ZERO
+            for k in range(count):
+                p = q[k] * share
+                q[k] = p
+                sums[k] += p
+                squares += p * p
+                above += ONE if p > edges[1] else ZERO
+            if above > ZERO:
+                for k in range(count):
+                    if q[k] > edges[1]:
+                        b = min(max(int(q[k] * np.float32(last + 1)), 1), last)
+                        while b > 1 and q[k] <= edges[b]:
+                            b -= 1
+                        while b < last and q[k] > edges[b + 1]:
+                            b += 1
+                        residual[start + k, b] += q[k]
+                        residual[start + k, 0] -= q[k]
+        y = labels[i]
+        b = 0
+        while b < last and power[y] > edges[b + 1]:
+            b += 1
+        residual[y, b] -= 1.0
+        confidence[i] = share
+        nll[i] = elementary.log(total) - (row[y] - top[i]) * beta
+        brier[i] = squares - np.float32(2.0) * power[y] + ONE
+    for k in range(classes):
+        residual[k, 0] += column[k]

@@ -1,0 +1,26 @@
+"""Exponential and logarithm in float32 against NumPy's in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from smart_core.kernels import elementary
+
+
+def test_exp():
+    x = np.linspace(-87.0, 87.0, 20_001).astype(np.float32)
+    got = np.array([elementary.exp(value) for value in x], dtype=np.float64)
+    np.testing.assert_allclose(got, np.exp(x.astype(np.float64)), rtol=2e-7)
+    assert elementary.exp(np.float32(0.0)) == 1.0
+    assert elementary.exp(np.float32(-1e30)) == elementary.exp(np.float32(-87.0))
+    assert np.isfinite(elementary.exp(np.float32(1e30)))
+
+
+def test_log():
+    x = np.geomspace(1.2e-38, 3e38, 20_001).astype(np.float32)
+    got = np.array([elementary.log(value) for value in x], dtype=np.float64)
+    np.testing.assert_allclose(got, np.log(x.astype(np.float64)), rtol=2e-7, atol=1e-7)
+    assert elementary.log(np.float32(1.0)) == 0.0

@@ -1,0 +1,65 @@
+"""The judge's loops against NumPy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from smart_core.kernels.judging import confidences, judge, top_two
+from smart_core.metrics import classwise_ece
+from smart_core.metrics.binning import bin_edges
+
+
+def rows(count: int, classes: int, scale: float, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).normal(size=(count, classes)) * scale).astype(np.float32)
+
+
+def softmax(logits: np.ndarray, temperature: np.ndarray) -> np.ndarray:
+    scaled = logits.astype(np.float64) / temperature[:, None]
+    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 63, 64, 65, 700])
+def test_top_two(classes: int):
+    logits = rows(200, classes, 1.0, seed=classes)
+    logits[:60] = np.round(logits[:60])  # ties
+    logits[60:70] = -7.0
+    for i in range(70, 140):
+        logits[i, i % classes] = 50.0
+    top, second, place = np.empty(200, np.float32), np.empty(200, np.float32), np.empty(200, np.int64)
+    top_two(logits, top, second, place)
+    ordered = np.sort(logits, axis=1)
+    np.testing.assert_array_equal(top, ordered[:, -1])
+    np.testing.assert_array_equal(second, ordered[:, -2])
+    np.testing.assert_array_equal(place, logits.argmax(axis=1))
+
+
+@pytest.mark.parametrize("bins", [2, 15, 100])
+@pytest.mark.parametrize(("classes", "scale"), [(2, 1.0), (10, 3.0), (200, 1.0), (200, 8.0), (70, 1e30)])
+def test_judge(classes: int, scale: float, bins: int):
+    logits = rows(300, classes, scale, seed=1)
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, classes, 300)
+    temperature = rng.uniform(0.3, 4.0, 300).astype(np.float32)
+    top = logits.max(axis=1)
+    confidence, nll, brier, alone = (np.empty(300, np.float32) for _ in range(4))
+    residual = np.zeros((classes, bins))
+    edges = bin_edges(bins, np.float32)
+    for piece in (slice(0, 120), slice(120, 300)):
+        judge(
+            logits[piece], top[piece], labels[piece], temperature[piece], edges,
+            confidence[piece], nll[piece], brier[piece], residual,
+        )  # fmt: skip
+    q = softmax(logits, temperature)
+    np.testing.assert_allclose(confidence, q.max(axis=1), rtol=2e-6)
+    label = q[np.arange(300), labels]
+    np.testing.assert_allclose(brier, (q**2).sum(axis=1) - 2 * label + 1, atol=5e-6)
+    gap = (logits[np.arange(300), labels].astype(np.float64) - top) / temperature
+    np.testing.assert_allclose(nll, -np.log(q.max(axis=1)) - gap, rtol=1e-5, atol=2e-6)
+    expected = classwise_ece(q.astype(np.float32), labels, bins)
+    assert np.abs(residual).sum() / (300 * classes) == pytest.approx(expected, abs=1e-6)
+    confidences(logits, top, temperature, alone)
+    np.testing.assert_allclose(alone, q.max(axis=1), rtol=2e-6)
