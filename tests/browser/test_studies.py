@@ -58,7 +58,7 @@ def test_looks(server: str, visit: Open, path: str, width: int, dark: bool) -> N
 
 
 def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open) -> None:
-    seen = visit(f"{server}/sensitivity?data=digits&sigmas=0.1,0.5,1&deltas=0.001,0.01,0.1,1&sensitivity-seeds=3")
+    seen = visit(f"{server}/sensitivity?data=cifar10&sigmas=0.1,0.5,1&deltas=0.001,0.01,0.1,1&sensitivity-seeds=20")
     page = seen.page
     page.get_by_role("button", name="Run the grid").click()
     chart = page.locator(".st-key-sensitivity .js-plotly-plot")
@@ -88,13 +88,13 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     expect(page.get_by_role("heading", name="Ablation", exact=True, level=1)).to_be_visible()
     seen.idle()
     page.get_by_test_id("stHeader").get_by_text("Studies").click()
-    page.get_by_role("link", name="Sensitivity", exact=True).first.click()
+    page.get_by_role("menuitem", name="Sensitivity", exact=True).click()
     expect(page.get_by_role("heading", name="Sensitivity", exact=True, level=1)).to_be_visible()
     expect(chart).to_be_visible()
     seen.idle()
     assert cells(chart) == kept
     expect(page.locator(".st-key-sigmas input")).to_have_value("0.1,0.5,1")
-    expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("3")
+    expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("20")
     expect(page.get_by_text("Settings changed")).to_have_count(0)
     expect(page.get_by_text("SMART is set with sigma 0.1 and delta 0.001 on every page")).to_be_visible()
     seen.clean()
