@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared import address, board, cached, downloads, intake, library, restore, routing, show, state
+from pages.shared import address, board, cached, downloads, intake, library, restore, routing, show, state, studies
 from pages.shared.desk import desk
 from pages.shared.wording import counted, percent, plain_text
 from smart_core import LogitSet
@@ -12,8 +12,12 @@ from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.store import calibrator_bytes
 from smart_core.evaluation import METRICS
-from smart_core.experiments import MethodResult
+from smart_core.experiments import Comparison, MethodResult
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.export import comparison_latex, onnx_bytes, onnx_refusal
 from smart_core.metrics import ece
+from smart_core.report import Findings, report_html
+from smart_core.report.reproduce import compare_code
 
 routing.enter()
 
@@ -50,7 +54,7 @@ def verdict(data: LogitSet, result: MethodResult, place: int, bins: int) -> None
     label = methods()[result.id].label
     judged = result.evaluations[place]
     error = ece(judged.confidence, judged.correct, bins)
-    before = cached.uncalibrated(data, bins)
+    before = cached.uncalibrated(data)
     noise = cached.fit_noise(judged, bins)
     st.markdown(
         f"#### {label} leaves an ECE of {percent(error, 2)} on the {len(data.test):,} test samples; the model as it is "
@@ -66,42 +70,102 @@ def verdict(data: LogitSet, result: MethodResult, place: int, bins: int) -> None
         st.warning("The settings on Compare have changed since: this is the fit made before. Refit it there.")
 
 
-def calibrator_files(data: LogitSet, calibrator: Calibrator) -> None:
-    """The fitted calibrator in two forms, and how to apply each."""
+def calibrator_files(calibrator: Calibrator) -> None:
+    """The fitted calibrator in every form, and how to use each."""
     title, method = library.title(), calibrator.id
     name, module = downloads.stem(title, method), downloads.module(title, method)
-    features = calibrator.features_used_
-    left, right = st.columns(2)
-    with left:
-        st.markdown("**Calibrator.** Settings and learned numbers; no pickle.")
-        st.download_button(
-            "Download calibrator",
-            data=lambda: calibrator_bytes(calibrator),
-            file_name=f"{name}.safetensors",
-            mime="application/octet-stream",
-            key="export-calibrator",
-            type="primary",
-            on_click="ignore",
-        )
-        arguments = "logits, features=features" if features else "logits"
-        code = f'import smart_core as sc\n\nprobs = sc.load_calibrator("{name}.safetensors").predict_proba({arguments})'
-        st.code(code, language="python", wrap_lines=True)
-    with right:
-        st.markdown("**NumPy file.** One Python file that needs nothing but NumPy.")
-        text, why_not = downloads.numpy_file(calibrator)
-        if text is None:
-            st.info(plain_text(why_not))
-            return
-        st.download_button(
-            "Download NumPy file",
-            data=text,
-            file_name=f"{module}.py",
-            mime="text/x-python",
-            key="export-numpy",
-            on_click="ignore",
-        )
-        arguments = "logits, features" if features else "logits"
-        st.code(f"from {module} import predict_proba\n\nprobs = predict_proba({arguments})", language="python")
+    forms = [calibrator_form, numpy_form, onnx_form, torch_form, sklearn_form]
+    for start in range(0, len(forms), 2):
+        for column, form in zip(st.columns(2), forms[start : start + 2], strict=False):
+            with column:
+                form(calibrator, name, module)
+
+
+def calibrator_form(calibrator: Calibrator, name: str, module: str) -> None:
+    """The file that this package reads."""
+    st.markdown("**Calibrator.** Settings and learned numbers; no pickle.")
+    st.download_button(
+        "Download calibrator",
+        data=lambda: calibrator_bytes(calibrator),
+        file_name=f"{name}.safetensors",
+        mime="application/octet-stream",
+        key="export-calibrator",
+        type="primary",
+        on_click="ignore",
+    )
+    arguments = "logits, features=features" if calibrator.features_used_ else "logits"
+    use(f'import smart_core as sc\n\nprobs = sc.load_calibrator("{name}.safetensors").predict_proba({arguments})')
+
+
+def numpy_form(calibrator: Calibrator, name: str, module: str) -> None:
+    """The file that needs NumPy only."""
+    st.markdown("**NumPy file.** One Python file that needs nothing but NumPy.")
+    text, why_not = downloads.numpy_file(calibrator)
+    if text is None:
+        st.info(plain_text(why_not))
+        return
+    st.download_button(
+        "Download NumPy file",
+        data=text,
+        file_name=f"{module}.py",
+        mime="text/x-python",
+        key="export-numpy",
+        on_click="ignore",
+    )
+    arguments = "logits, features" if calibrator.features_used_ else "logits"
+    use(f"from {module} import predict_proba\n\nprobs = predict_proba({arguments})")
+
+
+def onnx_form(calibrator: Calibrator, name: str, module: str) -> None:
+    """The file that every ONNX runtime reads."""
+    st.markdown("**ONNX.** Logits in, probabilities out, in any runtime that knows opset 17.")
+    why_not = onnx_refusal(calibrator)
+    if why_not is not None:
+        st.info(plain_text(why_not))
+        return
+    st.download_button(
+        "Download ONNX",
+        data=lambda: onnx_bytes(calibrator),
+        file_name=f"{name}.onnx",
+        mime="application/octet-stream",
+        key="export-onnx",
+        on_click="ignore",
+    )
+    inputs = '{"logits": logits, "features": features}' if calibrator.features_used_ else '{"logits": logits}'
+    use(
+        f'import onnxruntime\n\nprobs = onnxruntime.InferenceSession("{name}.onnx").run(None, {inputs})[0]  '
+        "# float32 arrays"
+    )
+
+
+def torch_form(calibrator: Calibrator, name: str, module: str) -> None:
+    """The layer to put behind a model."""
+    st.markdown("**PyTorch module.** A last layer, from the calibrator's file; moves and exports with the model.")
+    layer = f'sc.export.as_module(sc.load_calibrator("{name}.safetensors"))'
+    if calibrator.features_used_:
+        use(f"import smart_core as sc\n\nlayer = {layer}\nprobs = layer(logits, features)")
+    else:
+        use(f"import smart_core as sc\nimport torch\n\nmodel = torch.nn.Sequential(model, {layer})")
+
+
+def sklearn_form(calibrator: Calibrator, name: str, module: str) -> None:
+    """The estimator for pipelines and searches."""
+    st.markdown(
+        "**scikit-learn estimator.** Logits as X, for pipelines and searches; fitted from the calibrator's file."
+    )
+    if calibrator.features_used_:
+        st.info(f"{calibrator.label} was fitted with features, and an estimator has logits alone.")
+        return
+    use(
+        "import smart_core as sc\n\n"
+        f'estimator = sc.export.CalibratedLogits.of(sc.load_calibrator("{name}.safetensors"))\n'
+        "probs = estimator.predict_proba(logits)"
+    )
+
+
+def use(code: str) -> None:
+    """How to use a form."""
+    st.code(code, language="python", wrap_lines=True)
 
 
 def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
@@ -126,16 +190,49 @@ def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
             )
 
 
-def tables(data: LogitSet, bins: int) -> None:
+def report_file(ranked: Comparison, bins: int) -> None:
+    """Everything on one page to hand on, from what is fitted."""
+    found = Findings(
+        ranked,
+        bins,
+        sensitivity_grid(ranked.data, bins),
+        library.title(),
+        compare_code(
+            library.load_code(),
+            list(ranked.results),
+            max(row.seeds for id, row in board.rows(ranked.data).items() if id in ranked.results),
+            bins,
+            ranked.metric,
+            {id: board.chosen_settings(id) for id in ranked.results},
+        ),
+    )
+    st.caption(
+        "Verdict, leaderboard, reliability by margin group, temperature curve and settings on one page: a single HTML "
+        "file of about 5 MB that opens anywhere, prints, and asks no other host. Each figure in it saves as SVG, PNG, "
+        "CSV and JSON."
+    )
+    st.download_button(
+        "Download report",
+        data=lambda: report_html(found).encode(),
+        file_name=f"{downloads.stem(library.title(), 'report')}.html",
+        mime="text/html",
+        key="export-report",
+        on_click="ignore",
+    )
+
+
+def sensitivity_grid(data: LogitSet, bins: int) -> Sensitivity | None:
+    """The newest grid of SMART's settings on this data set, if it is complete and judged with these bins."""
+    study = studies.found(data, "sensitivity")
+    if study is None or not isinstance(study.result, Sensitivity):
+        return None
+    return study.result if study.result.complete and study.made_with.get("bins") == bins else None
+
+
+def tables(ranked: Comparison) -> None:
     """The leaderboard's figures."""
-    metric = st.session_state[state.METRIC]
-    fresh = board.fresh(data, bins=bins)
-    if not fresh:
-        st.caption("Every row was made with other settings or bins than those asked for now: refit on Compare.")
-        return
-    ranked = board.comparison(data, fresh, metric, bins)
-    names = ", ".join(methods()[id].label for id in fresh)
-    st.caption(f"{names}. Ties by the primary metric, {METRICS[metric].label}.")
+    names = ", ".join(methods()[id].label for id in ranked.results)
+    st.caption(f"{names}. Ties by the primary metric, {METRICS[ranked.metric].label}.")
     with st.container(horizontal=True):
         for form, (mime, write) in downloads.TABLES.items():
             st.download_button(
@@ -146,6 +243,15 @@ def tables(data: LogitSet, bins: int) -> None:
                 key=f"export-metrics-{form.lower()}",
                 on_click="ignore",
             )
+        st.download_button(
+            "Download LaTeX, methods across",
+            data=lambda: comparison_latex(ranked, methods="columns", metrics=[ranked.metric]).encode(),
+            file_name=f"{downloads.stem(library.title(), 'metrics-across')}.tex",
+            mime="text/x-tex",
+            key="export-metrics-latex-across",
+            on_click="ignore",
+            help="The paper's layout: a row for the data set, a column for each method.",
+        )
 
 
 def workspace() -> None:
@@ -191,11 +297,18 @@ else:
     method, place = choose(fitted)
     verdict(data, fitted[method], place, bins)
     chosen = fitted[method].calibrators[place]
-    calibrator_files(data, chosen)
+    calibrator_files(chosen)
     st.subheader("Calibrated probabilities of the test part")
     probability_files(data, chosen)
-    st.subheader("Metrics of every fitted method")
-    tables(data, bins)
+    st.subheader("Every fitted method")
+    fresh = board.fresh(data, bins=bins)
+    if fresh:
+        ranked = board.comparison(data, fresh, st.session_state[state.METRIC], bins)
+        tables(ranked)
+        st.subheader("Report")
+        report_file(ranked, bins)
+    else:
+        st.caption("Every row was made with other settings or bins than those asked for now: refit on Compare.")
 st.subheader("Workspace")
 workspace()
 if fitted:

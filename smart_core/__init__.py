@@ -60,12 +60,14 @@ _MODULES = {
     "correlation",
     "data",
     "experiments",
+    "export",
     "figures",
     "indicators",
     "metrics",
     "objectives",
     "paper",
     "profile",
+    "report",
 }
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])

@@ -76,6 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     _apply(commands)
     _sensitivity(commands)
     _attack(commands)
+    _report(commands)
     _methods(commands)
     return parser
 
@@ -167,6 +168,20 @@ def _attack(commands: Any) -> None:
     parser.add_argument("--kappa", type=float, default=0.0, help="lead of the other class (default: 0)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     _add_json(parser)
+
+
+def _report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report", help="verdict, leaderboard and figures in one HTML file that needs nothing else"
+    )
+    _add_files(parser)
+    parser.add_argument("--methods", default="all", help=METHODS_HELP)
+    parser.add_argument("--metric", default="ece", help="metric that methods are ranked by (default: ece)")
+    parser.add_argument(
+        "--sensitivity", action="store_true", help="refit SMART over the paper's grid of sigma and delta too"
+    )
+    parser.add_argument("--out", required=True, metavar="REPORT.html", help="file to write (html)")
+    _add_study(parser)
 
 
 def _methods(commands: Any) -> None:

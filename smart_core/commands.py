@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from smart_core import printing
+from smart_core.command_inputs import assignments_and_files, load_data, load_validation, parse_settings
+from smart_core.command_outputs import check_targets, show
 from smart_core.console import ProgressBar, stop_on_interrupt
-from smart_core.data.load import load
-from smart_core.data.logitset import LogitSet
-from smart_core.errors import CalibrationError, Cancelled, LogitFileError
-from smart_core.experiments.result import plain
+from smart_core.errors import CalibrationError, Cancelled
 from smart_core.run import Run
 
 
 def inspect(options: Namespace) -> None:
     """What was found."""
     check_targets(options)
-    card = printing.data_card(_load(options))
-    _show(options, card, printing.card_text(card))
+    card = printing.data_card(load_data(options))
+    show(options, card, printing.card_text(card))
 
 
 def compare(options: Namespace) -> None:
@@ -32,7 +27,7 @@ def compare(options: Namespace) -> None:
 
     select(options.methods)
     check_targets(options)
-    data = _load(options)
+    data = load_data(options)
     with ProgressBar() as bar, stop_on_interrupt() as token:
         result = run_compare(
             data, options.methods, options.seeds, bins=options.bins, device=options.device, progress=bar, cancel=token
@@ -40,7 +35,7 @@ def compare(options: Namespace) -> None:
     if result.complete and not any(row.available for row in result.results.values()):
         reasons = [f"{methods()[id].label}: {(row.reason or '').rstrip('.')}" for id, row in result.results.items()]
         raise CalibrationError(f"{data.name}: no method could be run ({'; '.join(reasons)}).")
-    _show(options, result.to_dict(), printing.leaderboard_text(result))
+    show(options, result.to_dict(), printing.leaderboard_text(result))
     _stop_unless(result.complete)
 
 
@@ -50,12 +45,12 @@ def fit(options: Namespace) -> None:
     from smart_core.experiments.fitting import fit_part
 
     (id,) = select([options.method])
-    assignments, files = _assignments_and_files(options)
+    assignments, files = assignments_and_files(options)
     settings = {"seed": options.seed, "device": options.device, **parse_settings(methods()[id], assignments)}
     calibrator = get(id, **settings)
     calibrator.check_settings()
     check_targets(options)
-    part, head, notices = _load_validation(options, files)
+    part, head, notices = load_validation(options, files)
     with ProgressBar() as bar, stop_on_interrupt() as token:
         fitted = fit_part(calibrator, part, head, Run(bar, token))
     calibrator.save(options.out)
@@ -70,7 +65,7 @@ def fit(options: Namespace) -> None:
         "out": str(options.out),
     }
     done = f"{calibrator.label} fitted on {len(part)} samples in {fitted.seconds:.2f} s, written to {options.out}"
-    _show(options, summary, "\n".join([done, *printing.notes(notices)]))
+    show(options, summary, "\n".join([done, *printing.notes(notices)]))
 
 
 def apply(options: Namespace) -> None:
@@ -94,7 +89,7 @@ def apply(options: Namespace) -> None:
     listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())
     notices = printing.notes(str(notice) for part in parts.values() for notice in part.notices)
     done = f"{calibrator.label} applied: {listed}, written to {options.out}"
-    _show(options, {"out": str(options.out), "arrays": shapes}, "\n".join([done, *notices]))
+    show(options, {"out": str(options.out), "arrays": shapes}, "\n".join([done, *notices]))
 
 
 def sensitivity(options: Namespace) -> None:
@@ -107,7 +102,7 @@ def sensitivity(options: Namespace) -> None:
 
     metric_named(options.metric)
     check_targets(options)
-    data = _load(options)
+    data = load_data(options)
     with ProgressBar() as bar, stop_on_interrupt() as token:
         result = run_sensitivity(
             data,
@@ -122,7 +117,7 @@ def sensitivity(options: Namespace) -> None:
         )
     if result.complete and not np.isfinite(result.mean()).any():
         raise CalibrationError(f"{data.name}: no cell could be computed: {result.reason(0, 0)}")
-    _show(options, result.to_dict(), printing.grid_text(result, len(data.test)))
+    show(options, result.to_dict(), printing.grid_text(result, len(data.test)))
     _stop_unless(result.complete)
 
 
@@ -138,7 +133,17 @@ def attack(options: Namespace) -> None:
         f"{summary['images']} images attacked in {summary['seconds']:.1f} s: "
         f"{summary['failures']} failed{median}, written to {' and '.join(summary['out'])}"
     )
-    _show(options, summary, "\n".join([done, *printing.notes(summary["notices"])]))
+    show(options, summary, "\n".join([done, *printing.notes(summary["notices"])]))
+
+
+def report(options: Namespace) -> None:
+    """The self-contained report."""
+    from smart_core.report_command import run_report
+
+    check_targets(options)
+    with ProgressBar() as bar, stop_on_interrupt() as token:
+        summary = run_report(options, Run(bar, token))
+    show(options, summary, f"{summary['verdict']}\nwritten to {summary['out']} ({summary['bytes'] / 1e6:.1f} MB)")
 
 
 def methods(options: Namespace) -> None:
@@ -150,82 +155,9 @@ def methods(options: Namespace) -> None:
     check_targets(options)
     cards = {id: printing.method_card(all_methods()[id]) for id in chosen}
     text = printing.settings_text(cards[chosen[0]]) if options.method else printing.methods_text(cards)
-    _show(options, cards, text)
-
-
-def parse_settings(method: Any, assignments: list[str]) -> dict[str, Any]:
-    """`NAME=VALUE` pairs as the method's own types."""
-    known = {described.name: described for described in method.settings()}
-    chosen = {}
-    for assignment in assignments:
-        name, separator, text = assignment.partition("=")
-        if not separator or name not in known:
-            raise CalibrationError(
-                f"--set {assignment}: {method.label} takes NAME=VALUE with a name of {', '.join(known)}."
-            )
-        chosen[name] = known[name].parse(text)
-    return chosen
-
-
-def _assignments_and_files(options: Namespace) -> tuple[list[str], list[str]]:
-    """`--set a=1 b=2 FILE`: a file that follows the assignments is read as one of them, and told apart here."""
-    files = [item for item in options.set if "=" not in item and Path(item).exists()]
-    return [item for item in options.set if item not in files], [*options.files, *files]
-
-
-def check_targets(options: Namespace) -> None:
-    """Whether what is to be written can be, before any work is done for it."""
-    for option in ("out", "json"):
-        target = getattr(options, option, None)
-        if not target or (option == "json" and target == "-"):
-            continue
-        folder = Path(target).parent
-        if not folder.is_dir():
-            raise CalibrationError(f"--{option} {target}: there is no such folder, {folder}; make it first.")
-        if Path(target).is_dir():
-            raise CalibrationError(f"--{option} {target}: this is a folder; give the name of a file.")
-        if not os.access(folder, os.W_OK):
-            raise CalibrationError(f"--{option} {target}: the folder {folder} cannot be written to; choose another.")
-
-
-def _load(options: Namespace) -> LogitSet:
-    named = options.val is not None or options.test is not None
-    if named == bool(options.files):
-        raise LogitFileError("Give one bundle or a logit and a label file, or --val and --test, not both and not none.")
-    split = {"val_fraction": options.val_fraction, "split_seed": options.split_seed}
-    if named:
-        return load(val=options.val, test=options.test, **split)
-    return load(options.files if len(options.files) > 1 else options.files[0], **split)
-
-
-def _load_validation(options: Namespace, files: list[str]) -> tuple[Any, Any, list[str]]:
-    """The part to fit on, the head, and notices; a fit needs no test part."""
-    if options.val is not None and options.test is None and not files:
-        from smart_core.data.one_part import load_validation
-
-        found = load_validation(options.val)
-        return found.part, found.head, list(map(str, found.notices))
-    options.files = files
-    data = _load(options)
-    return data.validation, data.head, list(map(str, data.notices))
+    show(options, cards, text)
 
 
 def _stop_unless(complete: bool) -> None:
     if not complete:
         raise Cancelled("stopped; only what was finished by then is shown.")
-
-
-def _show(options: Namespace, content: dict[str, Any], text: str) -> None:
-    """The result as JSON where that is asked for, and as text unless standard output has the JSON."""
-    if options.json:
-        _write_json(content, options.json)
-    if options.json != "-":
-        print(text)
-
-
-def _write_json(value: Any, path: str) -> None:
-    text = json.dumps(plain(value), indent=2, allow_nan=False)
-    if path == "-":
-        sys.stdout.write(text + "\n")
-    else:
-        Path(path).write_text(text + "\n", encoding="utf-8")

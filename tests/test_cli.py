@@ -106,6 +106,7 @@ BAD = {
     "no folder for the rows": (["apply", "x.safetensors", "BUNDLE", "--out", "absent/x.npz"], "no such folder, absent"),
     "a folder instead of a file": (["compare", "BUNDLE", "--json", "."], "this is a folder"),
     "a bandwidth out of range": (["sensitivity", "BUNDLE", "--sigma", "-1", "--seeds", "1"], "outside its range"),
+    "too many bins": (["compare", "BUNDLE", "--bins", "100000"], "smart compare: The number of bins must be"),
     "not an assignment": (["fit", "BUNDLE", "--set", "sigma", "--out", "x"], "NAME=VALUE"),
     "no such device": (["fit", "BUNDLE", "--method", "ts", "--device", "abacus", "--out", "x"], "abacus"),
 }

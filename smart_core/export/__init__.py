@@ -1,9 +1,48 @@
-"""Results and calibrators in the forms that others read: Python code, tables, files of probabilities."""
+"""Results and calibrators in the forms that others read: Python code, ONNX, PyTorch, scikit-learn, tables, files.
+
+A module is loaded when a name of it is first asked for: scikit-learn and pandas take their time.
+"""
 
 from __future__ import annotations
 
-from smart_core.export.numpy_code import numpy_source
-from smart_core.export.probabilities import save_probabilities
-from smart_core.export.tables import comparison_csv, comparison_json, comparison_latex
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["comparison_csv", "comparison_json", "comparison_latex", "numpy_source", "save_probabilities"]
+if TYPE_CHECKING:
+    from smart_core.export.numpy_code import numpy_source as numpy_source
+    from smart_core.export.onnx_model import onnx_bytes as onnx_bytes
+    from smart_core.export.onnx_model import onnx_refusal as onnx_refusal
+    from smart_core.export.onnx_model import save_onnx as save_onnx
+    from smart_core.export.probabilities import save_probabilities as save_probabilities
+    from smart_core.export.sklearn_estimator import CalibratedLogits as CalibratedLogits
+    from smart_core.export.tables import comparison_csv as comparison_csv
+    from smart_core.export.tables import comparison_json as comparison_json
+    from smart_core.export.tables import comparison_latex as comparison_latex
+    from smart_core.export.torch_module import CalibratorModule as CalibratorModule
+    from smart_core.export.torch_module import as_module as as_module
+
+_HOMES = {
+    "CalibratedLogits": "sklearn_estimator",
+    "CalibratorModule": "torch_module",
+    "as_module": "torch_module",
+    "comparison_csv": "tables",
+    "comparison_json": "tables",
+    "comparison_latex": "tables",
+    "numpy_source": "numpy_code",
+    "onnx_bytes": "onnx_model",
+    "onnx_refusal": "onnx_model",
+    "save_onnx": "onnx_model",
+    "save_probabilities": "probabilities",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,8 +25,10 @@ from smart_core.calibrators.beta import LEAST_DOUBT
 from smart_core.calibrators.cts import HUGE
 from smart_core.calibrators.pts import CLIP, T_GREATEST, T_LEAST
 from smart_core.calibrators.smart import EPSILON
-from smart_core.errors import ExportError, SmartError
+from smart_core.errors import ExportError
 from smart_core.export import numpy_functions
+from smart_core.export.checked import check_exportable
+from smart_core.indicators import LARGEST
 
 WIDTH = 110
 """Columns of the written text."""
@@ -77,12 +79,7 @@ def _check(calibrator: Calibrator) -> None:
     """Fitted, of a method known here, and with settings in order: they become part of the text."""
     if calibrator.id not in RECIPES:
         raise ExportError(f"{calibrator.label} cannot be written as NumPy code; save the calibrator itself instead.")
-    try:
-        calibrator.state()
-        for described in calibrator.settings():
-            described.check(getattr(calibrator, described.name), calibrator.label)
-    except SmartError as error:
-        raise ExportError(str(error)) from error
+    check_exportable(calibrator)
 
 
 # -- the methods --------------------------------------------------------------------------------------------
@@ -141,7 +138,7 @@ def _smart(calibrator: Calibrator) -> Recipe:
     text = f'''
 def row_temperatures(z: np.ndarray) -> np.ndarray:
     """`T = softplus(W_n relu(... W_1 x + b_1 ...) + b_n) + {EPSILON:g}`, x the standardised indicator."""
-    x = standardised({indicator}(z), MEAN, STD)
+    x = standardised(np.clip({indicator}(z), -{LARGEST!r}, {LARGEST!r}), MEAN, STD)
     return (np.logaddexp(0.0, network(x, {layers})) + {EPSILON!r}).astype(np.float32)
 '''
     return Recipe(text, {"MEAN": mean, "STD": _learned(calibrator, "std_"), **arrays})

@@ -15,13 +15,15 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared import downloads, restore
+from pages.shared import downloads, library, restore
 from pages.shared.desk import Desk, Held, Row, Split, row_key, study_key
 from pages.shared.studies import Study
 from pages.shared.wording import percent
 from smart_core.calibrators.base import Calibrator
 from smart_core.errors import WorkspaceError
 from smart_core.experiments import SeedTable
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.report import Findings, report_html
 from tests.conftest import ROOT
 
 
@@ -87,8 +89,9 @@ def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch
     wait(app)
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels == [
-        *("Download calibrator", "Download NumPy file", "Download npz", "Download csv"),
-        *("Download CSV", "Download JSON", "Download LaTeX", "Download workspace"),
+        *("Download calibrator", "Download NumPy file", "Download ONNX", "Download npz", "Download csv"),
+        *("Download CSV", "Download JSON", "Download LaTeX", "Download LaTeX, methods across"),
+        *("Download report", "Download workspace"),
     ]
     (tmp_path / "sample_logits").symlink_to(ROOT / "sample_logits")
     monkeypatch.chdir(tmp_path)
@@ -96,6 +99,76 @@ def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch
     saved = sc.load_calibrator(tmp_path / "digits-smart.safetensors")
     (row,) = app.session_state["desk"].rows.values()
     assert_same(saved, row.result.calibrators[0])
+
+
+def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines under the forms, run beside the files they name, all give what the fit gives."""
+    app = open_export()
+    app.button(key="export-fit").click().run()
+    wait(app)
+    (row,) = app.session_state["desk"].rows.values()
+    calibrator = row.result.calibrators[0]
+    calibrator.save(tmp_path / "digits-smart.safetensors")
+    sc.export.save_onnx(calibrator, tmp_path / "digits-smart.onnx")
+    (tmp_path / "digits_smart.py").write_text(sc.export.numpy_source(calibrator), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with np.load(sample_logits.path("digits")) as bundle:
+        logits = bundle["test_logits"]
+    lines = [block.value for block in app.main.code if not block.value.startswith("import smart_core as sc\n\ndata")]
+    assert len(lines) == 5
+    for line in lines:
+        names = {"logits": logits, "model": torch.nn.Identity()}
+        exec(line, names)
+        found = names.get("probs")
+        if found is None:
+            found = names["model"](torch.from_numpy(logits)).numpy()
+        np.testing.assert_allclose(found, calibrator.predict_proba(logits), atol=1e-6)
+
+
+def test_a_fit_with_features_says_so_in_every_form() -> None:
+    app = open_export()
+    data = sc.load(sample_logits.path("digits"))
+    found = sc.compare(data, "gc", 1, settings={"gc": {"partitions": 2, "steps": 5}})
+    app.session_state["desk"].rows[row_key(data, "gc")] = Row(found.results["gc"], {}, 1, 15)
+    app.run()
+    assert not app.exception
+    lines = [block.value for block in app.main.code][:4]
+    assert all("features" in line for line in lines)
+    assert any("an estimator has logits alone" in box.value for box in app.info)
+
+
+def test_the_report_is_made_of_what_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a fit: the page hands the rows and the grid of the desk over, and the download writes them."""
+    app = open_export()
+    app.button(key="export-fit").click().run()
+    wait(app)
+    desk = app.session_state["desk"]
+    (row,) = desk.rows.values()
+    data = sc.load(sample_logits.path("digits"))
+    grid = Sensitivity.empty("sigma", "delta", (0.05,), (0.001,), 1)
+    grid.metrics["ece"][:] = 0.0123
+    desk.studies[study_key(data, "sensitivity {}")] = Study(grid, {"seeds": 1, "bins": 15}, 1.0)
+    made: list[Findings] = []
+    monkeypatch.setattr("smart_core.report.findings.Findings.__post_init__", lambda self: made.append(self))
+    app.run()
+    assert not app.exception
+    found = made[-1]
+    assert found.comparison.results["smart"] is row.result
+    assert found.sensitivity is grid
+    desk.studies[study_key(data, "sensitivity {}")] = Study(grid, {"seeds": 1, "bins": 7}, 2.0)
+    app.run()
+    assert made[-1].sensitivity is None  # of other bins than the report's
+    assert found.title == library.samples()["digits"].title
+    assert 'sc.load("sample_logits/digits.npz")' in found.code
+
+    def no_fit(*arguments: object, **named: object) -> None:
+        raise AssertionError("a report fits nothing")
+
+    monkeypatch.setattr("smart_core.calibrators.smart.SMART.fit", no_fit)
+    page = report_html(found)
+    assert "SMART: ECE" in page
+    assert "1.23" in page
 
 
 def assert_same(one: Calibrator, two: Calibrator) -> None:

@@ -8,44 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from smart_core.calibrators import Calibrator, get, load_calibrator, methods
+from smart_core.calibrators import Calibrator, get, load_calibrator
 from smart_core.calibrators.base import TemperatureCalibrator
 from smart_core.calibrators.store import calibrator_bytes
 from smart_core.errors import ExportError
 from smart_core.export import numpy_code
 from smart_core.export.numpy_code import numpy_source
 from tests.calibrators.made_up import degenerate
-from tests.calibrators.problems import Problem, over_confident
+from tests.calibrators.problems import over_confident
 from tests.export.alone import run_alone
+from tests.export.fits import ALL, QUICK, arguments, fitted, ordinary_and_extreme
 
-ALL = list(methods())
-QUICK = {"smart": {"epochs": 60}, "gc": {"partitions": 3}}
 CLOSE = 1e-6
 ROUNDED = {"matrix": 1e-5, "dirichlet": 1e-5}
 """How close where gaps of 1e30 are held at -10,000: the engine's own scores carry a float32 rounding of 1e-4 there."""
-
-
-def fitted(id: str, problem: Problem, **settings: object) -> Calibrator:
-    return get(id, **{**QUICK.get(id, {}), **settings}).fit(problem.logits, problem.labels, **problem.fit_arguments())
-
-
-def extreme(classes: int) -> np.ndarray:
-    """Rows that break careless arithmetic: huge, tied, nearly tied, constant, shifted far from 0, and zeros."""
-    rng = np.random.default_rng(5)
-    base = (rng.normal(size=(40, classes)) * 3).astype(np.float32)
-    rows = np.arange(len(base))
-    order = np.argsort(base, axis=1)
-    tied, nearly = base.copy(), base.copy()
-    tied[rows, order[:, -2]] = tied[rows, order[:, -1]]
-    nearly[rows, order[:, -2]] = np.nextafter(nearly[rows, order[:, -1]], np.float32(-np.inf))
-    constant = np.repeat(np.float32([0, -7.3, 5, 1e30, -1e30, 1e-30]), classes).reshape(6, classes)
-    return np.concatenate(
-        [base * np.float32(1e30), tied, nearly, tied * np.float32(1e30), constant, base + np.float32(1e3), base * 8]
-    )
-
-
-def arguments(calibrator: Calibrator, logits: np.ndarray, features: np.ndarray) -> dict[str, np.ndarray]:
-    return {"logits": logits, "features": features} if calibrator.features_used_ else {"logits": logits}
 
 
 def assert_same(
@@ -74,11 +50,8 @@ def assert_exported_alike(
 
 @pytest.mark.parametrize("classes", [2, 6])
 def test_every_method_alone_on_ordinary_and_extreme_rows(classes: int, tmp_path):
-    fit_on, other = over_confident(600, classes, seed=1), over_confident(1000, classes, seed=7)
-    odd = extreme(classes)
-    logits = np.concatenate([other.logits, odd])
-    # the features of the odd rows are ordinary: what is odd about them are the logits
-    features = np.concatenate([other.features, np.resize(other.features, (len(odd), other.features.shape[1]))])
+    fit_on = over_confident(600, classes, seed=1)
+    logits, features = ordinary_and_extreme(classes)
     cases = {}
     for id in ALL:
         calibrator = fitted(id, fit_on)

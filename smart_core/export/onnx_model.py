@@ -1,0 +1,67 @@
+"""A fitted calibrator as an ONNX model: logits in, probabilities out, for any runtime that knows opset 17."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike, fspath
+
+import smart_core
+from smart_core.atomic import replacing
+from smart_core.calibrators.base import Calibrator
+from smart_core.errors import ExportError
+from smart_core.experiments.result import plain
+from smart_core.export.checked import check_exportable, feature_width
+from smart_core.export.onnx_graph import Graph
+from smart_core.export.onnx_methods import METHODS
+from smart_core.export.onnx_proto import model
+
+MOST_BYTES = 1 << 30
+"""Learned numbers up to which one file holds them in float64: the format ends at 2 GB."""
+
+
+def onnx_refusal(calibrator: Calibrator) -> str | None:
+    """Why there is no ONNX form, in one sentence; None where there is one."""
+    try:
+        check_exportable(calibrator)
+    except ExportError as error:
+        return str(error)
+    if calibrator.id not in METHODS:
+        return f"{calibrator.label} cannot be written as ONNX; save the calibrator itself instead."
+    size = 8 * sum(tensor.numel() for tensor in calibrator.state().values())
+    if size > MOST_BYTES:
+        return f"{calibrator.label} keeps {size // 8:,} numbers, too many for an ONNX file; save the calibrator itself."
+    return None
+
+
+def onnx_bytes(calibrator: Calibrator) -> bytes:
+    """The model's file. Inputs: `logits` (N, K) and, for a fit that reads them, `features` (N, D); output:
+    `probabilities` (N, K); all float32. Rows must be finite: a graph cannot refuse those that are not. ProCal holds
+    every row against every validation row at once: give it rows in batches."""
+    refusal = onnx_refusal(calibrator)
+    if refusal is not None:
+        raise ExportError(refusal)
+    classes, width = calibrator.classes_, feature_width(calibrator)
+    graph = Graph()
+    logits = graph.input("logits", classes)
+    features = None if width is None else graph.input("features", width)
+    graph.output(METHODS[calibrator.id](calibrator, logits, features), "probabilities", classes)
+    settings = {name: value for name, value in calibrator.settings_dict().items() if name != "device"}
+    return model(
+        graph.nodes,
+        graph.constants,
+        graph.inputs,
+        graph.outputs,
+        words=f"{calibrator.label}: calibrated probabilities of finite logits. {calibrator.summary}",
+        producer=("smart_core", smart_core.__version__),
+        metadata={"method": calibrator.id, "settings": json.dumps(plain(settings)), "classes": str(classes)},
+    )
+
+
+def save_onnx(calibrator: Calibrator, path: str | PathLike[str]) -> None:
+    """Write the model's file; an old one stays whole if this fails."""
+    content = onnx_bytes(calibrator)
+    try:
+        with replacing(path) as handle:
+            handle.write(content)
+    except OSError as error:
+        raise ExportError(f"{fspath(path)} cannot be written: {error.strerror or error}.") from error

@@ -1,0 +1,76 @@
+"""Judgements in a sentence: is the model's confidence off, and which repair is real?"""
+
+from __future__ import annotations
+
+import math
+
+from smart_core.calibrators import methods
+from smart_core.evaluation import METRICS
+from smart_core.experiments.compare import Comparison
+from smart_core.figures.words import NARROW, listed
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """A fraction in per cent, in one piece: the space does not break."""
+    return f"{100 * value:.{digits}f}{NARROW}%"
+
+
+def amount(value: float, metric: str) -> str:
+    """A metric's value with its unit: two digits of per cent, or four decimals; a dash where there is none."""
+    if not math.isfinite(value):
+        return "–"
+    return percent(value, 2) if METRICS[metric].percent else f"{value:.4f}"
+
+
+def model_verdict(ece: float, floor: float, confidence: float, accuracy: float, samples: int) -> str:
+    """One sentence: is the confidence off, which way, and by more than noise?
+
+    `floor` is the ECE that a perfectly calibrated model with the same confidences exceeds in 5 % of test sets. The
+    error has a direction where the mean gap makes up at least half of it.
+    """
+    if ece <= floor:
+        return (
+            f"No miscalibration can be seen: an ECE of {percent(ece)} is within the {percent(floor)} that a "
+            f"perfectly calibrated model would show by chance on {samples:,} samples."
+        )
+    beyond = f"its ECE of {percent(ece)} is more than the {percent(floor)} that chance explains"
+    gap = confidence - accuracy
+    if abs(gap) < ece / 2:
+        return f"Too confident in some ranges and not confident enough in others: {beyond}."
+    which = "Too confident" if gap > 0 else "Not confident enough"
+    claim = f"it claims {percent(confidence)} on average and is right {percent(accuracy)} of the time"
+    return f"{which}: {claim}; {beyond}."
+
+
+def repair_verdict(ranked: Comparison) -> str:
+    """Which method is best by the primary metric, who is tied with it, and whether it beats doing nothing."""
+    best, metric = ranked.best, METRICS[ranked.metric]
+    if best is None:
+        return "No method could be fitted."
+    result = ranked.results[best]
+    value = amount(result.mean(ranked.metric), ranked.metric)
+    if sum(row.available for row in ranked.results.values()) == 1:
+        return f"{methods()[best].label}: {metric.label} {value}."
+    words = (
+        f"{methods()[best].label} has the {'highest' if metric.higher_is_better else 'lowest'} {metric.label}, {value}"
+    )
+    floor = result.floor.get(ranked.metric)
+    if floor is not None and result.mean(ranked.metric) <= floor.q95:
+        words += ", no more than chance explains"
+    if not ranked.tied:
+        return f"{words}; there is no paired test of {metric.label}."
+    tied = [methods()[id].label for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
+    words += f"; {listed(tied)} cannot be told apart from it" if tied else "; every other repair is worse beyond noise"
+    return f"{words}. {_against_nothing(ranked)}".rstrip()
+
+
+def _against_nothing(ranked: Comparison) -> str:
+    """Whether the best beats leaving the model as it is."""
+    if ranked.best == "vanilla":
+        return "No repair beats leaving the model as it is."
+    if "vanilla" not in ranked.results:
+        return ""
+    before = f"The model as it is shows {amount(ranked.results['vanilla'].mean(ranked.metric), ranked.metric)}"
+    if ranked.tied.get("vanilla"):
+        return f"{before}: {len(ranked.data.test):,} test samples are too few to call the repair real."
+    return f"{before}: the repair is real."

@@ -1,0 +1,171 @@
+"""ONNX files are valid, and onnxruntime computes from them what the engine gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smart_core.calibrators import Calibrator, get
+from smart_core.errors import ExportError
+from smart_core.export import onnx_bytes, onnx_model, onnx_refusal, save_onnx
+from smart_core.export.onnx_graph import Graph
+from smart_core.export.onnx_methods import INDICATORS, METHODS
+from smart_core.export.onnx_proto import OPSET, _varint
+from tests.calibrators.made_up import degenerate
+from tests.calibrators.problems import over_confident
+from tests.export.fits import ALL, QUICK, arguments, fitted, ordinary_and_extreme
+
+CLOSE = 1e-6
+ROUNDED = {"matrix": 1e-5, "dirichlet": 1e-5}
+"""How close where gaps of 1e30 are held at -10,000: the engine's own scores carry a float32 rounding of 1e-4 there."""
+
+
+def run(content: bytes, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    assert [given.name for given in session.get_inputs()] == list(inputs)
+    (found,) = session.run(["probabilities"], inputs)
+    return found
+
+
+def assert_same(calibrator: Calibrator, inputs: dict[str, np.ndarray], close: float = CLOSE) -> None:
+    content = onnx_bytes(calibrator)
+    onnx.checker.check_model(content, full_check=True)
+    found = run(content, inputs)
+    expected = calibrator.predict_proba(inputs["logits"], features=inputs.get("features"))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=close)
+    if calibrator.keeps_top1:
+        np.testing.assert_array_equal(found.argmax(axis=1), inputs["logits"].argmax(axis=1))
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+@pytest.mark.parametrize("id", ALL)
+def test_every_method_on_ordinary_and_extreme_rows(id: str, classes: int) -> None:
+    calibrator = fitted(id, over_confident(600, classes, seed=1))
+    assert_same(calibrator, arguments(calibrator, *ordinary_and_extreme(classes)))
+
+
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [
+        *(("smart", {"indicator": name}) for name in INDICATORS),
+        ("smart", {"layers": 3, "hidden": 40, "standardize": False, "init": "random"}),
+        ("spline", {"top1": "keep"}),
+        ("histogram", {"scheme": "width"}),
+        ("procal", {"neighbours": 3}),
+        ("pts", {"top": 3}),
+    ],
+)
+def test_other_settings_take_other_paths(id: str, settings: dict[str, object]) -> None:
+    """Beside logits of 1000 the engine's float32 mean of a row is rounded by 6e-5, and the temperature with it."""
+    calibrator = fitted(id, over_confident(400, 5, seed=3), **settings)
+    close = 3e-6 if settings.get("indicator") == "max_minus_mean" else CLOSE
+    assert_same(calibrator, arguments(calibrator, *ordinary_and_extreme(5)), close)
+
+
+@pytest.mark.parametrize(("id", "close"), [("gc", CLOSE), ("procal", 3e-6)])
+def test_methods_that_read_logits_in_place_of_features(id: str, close: float) -> None:
+    """ProCal's densities divide the proximity, and the rounding of its float32, by a narrow bandwidth."""
+    fit_on, other = over_confident(400, 5, seed=2), over_confident(1000, 5, seed=8)
+    assert_same(get(id, **QUICK.get(id, {})).fit(fit_on.logits, fit_on.labels), {"logits": other.logits}, close)
+
+
+@pytest.mark.parametrize("kind", sorted(degenerate().keys() - {"many classes"}))
+def test_fits_at_the_edge(kind: str) -> None:
+    sample = degenerate()[kind]
+    for id in ALL:
+        calibrator = get(id, **QUICK.get(id, {})).fit(
+            sample.logits, sample.labels, features=sample.features, head=sample.head
+        )
+        close = ROUNDED.get(id, CLOSE) if kind == "huge" else CLOSE
+        assert_same(calibrator, arguments(calibrator, sample.logits, sample.features), close)
+
+
+def test_a_confidence_on_the_edge_of_a_bin_falls_on_the_same_side() -> None:
+    """All three logits equal: the doubt is 2/3, which is the edge between two of 15 bins of equal width."""
+    calibrator = fitted("histogram", over_confident(400, 3, seed=3), scheme="width")
+    place = calibrator.edges_.numpy().tolist().index(np.float32(2.0 / 3.0))
+    assert abs(float(calibrator.values_[place] - calibrator.values_[place + 1])) > 0.01  # the other side would show
+    assert_same(calibrator, {"logits": np.repeat(np.float32([0.0, 3.7, 1e30]), 3).reshape(3, 3)})
+
+
+def test_the_search_among_nodes_is_numpys() -> None:
+    """Through a graph of its own: on the nodes, between them, beyond both ends, for every size up to 9."""
+    from smart_core.export.onnx_methods import place_among
+    from smart_core.export.onnx_proto import model
+
+    for count in range(10):
+        rising = np.linspace(0.1, 0.9, count).astype(np.float32)
+        x = np.sort(np.concatenate([rising, rising + np.float32(0.01), np.float32([0.0, 1.0])]))[:, None]
+        for equal_below in (False, True):
+            graph = Graph()
+            place = place_among(graph.input("x", 1), rising, equal_below=equal_below)
+            graph.output(place.cast("float32"), "probabilities", 1)
+            content = model(
+                graph.nodes, graph.constants, graph.inputs, graph.outputs, words="", producer=("", ""), metadata={}
+            )
+            expected = np.searchsorted(rising, x, side="right" if equal_below else "left")
+            np.testing.assert_array_equal(run(content, {"x": x}), expected)
+
+
+def test_what_the_file_says_of_itself() -> None:
+    loaded = onnx.load_model_from_string(onnx_bytes(fitted("smart", over_confident(300, 4, seed=4), seed=11)))
+    assert [entry.version for entry in loaded.opset_import] == [OPSET]
+    assert OPSET <= 17
+    assert "SMART" in loaded.graph.doc_string
+    said = {entry.key: entry.value for entry in loaded.metadata_props}
+    assert said["method"] == "smart"
+    assert '"seed": 11' in said["settings"]
+    assert "device" not in said["settings"]
+    (rows, columns) = loaded.graph.input[0].type.tensor_type.shape.dim
+    assert (rows.dim_param, columns.dim_value) == ("N", 4)
+
+
+def test_any_number_of_rows() -> None:
+    calibrator = fitted("smart", over_confident(300, 4, seed=4))
+    content = onnx_bytes(calibrator)
+    logits = over_confident(50, 4, seed=6).logits
+    for rows in (0, 1, 50):
+        np.testing.assert_allclose(
+            run(content, {"logits": logits[:rows]}), calibrator.predict_proba(logits[:rows]), atol=CLOSE
+        )
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_are_written_as_protocol_buffers_reads_them(value: int) -> None:
+    attribute = onnx.AttributeProto.FromString(bytes([3 << 3]) + _varint(value))
+    assert attribute.i == value
+
+
+def test_every_method_of_the_registry_has_a_graph() -> None:
+    assert list(METHODS) == ALL
+
+
+def test_what_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert onnx_refusal(get("ts")) == "TS is not fitted yet; call fit first."
+    smart = fitted("smart", over_confident(300, 4, seed=4))
+    assert onnx_refusal(smart) is None
+    save_onnx(smart, tmp_path / "smart.onnx")
+    assert (tmp_path / "smart.onnx").read_bytes() == onnx_bytes(smart)
+    with pytest.raises(ExportError, match="cannot be written"):
+        save_onnx(smart, tmp_path / "nowhere" / "smart.onnx")
+    monkeypatch.setattr(onnx_model, "MOST_BYTES", 100)
+    with pytest.raises(ExportError, match="51 numbers, too many"):
+        onnx_bytes(smart)
+    monkeypatch.delitem(METHODS, "smart")
+    with pytest.raises(ExportError, match="cannot be written as ONNX"):
+        onnx_bytes(smart)
+
+
+def test_values_of_different_kinds_do_not_mix_unseen() -> None:
+    z = Graph().input("z", 2)
+    with pytest.raises(TypeError, match="mixed"):
+        z + z.wide()
