@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
+from threading import current_thread, main_thread
 
 import numpy as np
 import torch
@@ -23,7 +26,7 @@ from sample_logits.images import Bytes
 from sample_logits.networks import Classifier, fused
 from sample_logits.training import Say, to_pixels
 from smart_core.attacks import Search, carlini_wagner_l2
-from smart_core.run import Run
+from smart_core.run import CancelToken, Run
 
 CHUNK = 50
 """Images a chunk: few enough to lose little when stopped, enough to fill a batch."""
@@ -56,30 +59,48 @@ def _attack(chunks: Sequence[Bytes], paths: Sequence[Path], model: Classifier, s
     run.tick(0.0, "attack")
     workers = min(os.cpu_count() or 1, len(chunks))
     # a fresh interpreter each: a fork would inherit the locks of this one's threads
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _set_up, (fused(model), search))
+    fresh = get_context("spawn")
+    stop = fresh.Event()
+    pool = ProcessPoolExecutor(workers, fresh, _set_up, (fused(model), search, stop))
     try:
-        jobs = {pool.submit(_chunk, chunk): path for chunk, path in zip(chunks, paths, strict=True)}
+        with _interrupt_ignored():  # workers start here and inherit it
+            jobs = {pool.submit(_chunk, chunk): path for chunk, path in zip(chunks, paths, strict=True)}
         for done, job in enumerate(as_completed(jobs), start=1):
             _keep(jobs[job], job.result())
             run.tick(done / len(chunks), f"attack: chunk {done} of {len(chunks)}")
     finally:
+        # chunks under way, or handed to a worker already, would keep a stopped run waiting for minutes
+        stop.set()
         pool.shutdown(cancel_futures=True)
 
 
-_worker: tuple[torch.nn.Module, Search]
-"""What every chunk of a worker process is attacked with."""
+@contextmanager
+def _interrupt_ignored() -> Iterator[None]:
+    """The interrupt key reaches every process of a terminal: only the first is to hear it, and tells the others."""
+    if current_thread() is not main_thread():  # only there can signals be handled
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-def _set_up(model: torch.nn.Module, search: Search) -> None:
+_worker: tuple[torch.nn.Module, Search, CancelToken]
+"""What every chunk of a worker process is attacked with, and the word to stop."""
+
+
+def _set_up(model: torch.nn.Module, search: Search, stop: CancelToken) -> None:
     global _worker
     torch.set_num_threads(1)
-    _worker = model.to(memory_format=torch.channels_last), search  # type: ignore[call-overload]
+    _worker = model.to(memory_format=torch.channels_last), search, stop  # type: ignore[call-overload]
 
 
 def _chunk(images: Bytes) -> Distances:
-    model, search = _worker
+    model, search, stop = _worker
     pixels = to_pixels(torch.from_numpy(images))
-    return carlini_wagner_l2(model, pixels, search, batch_size=CHUNK).l2.astype(np.float32)
+    return carlini_wagner_l2(model, pixels, search, batch_size=CHUNK, run=Run(cancel=stop)).l2.astype(np.float32)
 
 
 def _keep(path: Path, found: Distances) -> None:

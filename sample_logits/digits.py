@@ -18,6 +18,7 @@ from sample_logits.corruptions import TINY
 from sample_logits.images import Bytes, ImageSet, hold_out
 from sample_logits.networks import Classifier
 from sample_logits.training import Recipe, Say, to_pixels
+from smart_core.atomic import replacing
 
 WEIGHTS: Path = FOLDER / "digits.safetensors"
 CLASSES = tuple(str(digit) for digit in range(10))
@@ -68,7 +69,8 @@ def bundles(say: Say = print) -> Iterator[tuple[str, Arrays]]:
     torch.set_num_threads(1)
     data = load()
     model = stages.fit(SAMPLE, data, say)
-    WEIGHTS.write_bytes(save({name: value.contiguous() for name, value in model.state_dict().items()}))
+    with replacing(WEIGHTS) as file:
+        file.write(save({name: value.contiguous() for name, value in model.state_dict().items()}))
     yield "digits_corrupted", stages.corrupted(SAMPLE, data, model, say)
     yield "digits", stages.clean(SAMPLE, data, model) | stages.attack(SAMPLE, data, model, say)
 

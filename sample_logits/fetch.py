@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
+
+NPM_PACK = (
+    *("npm", "pack", "--json", "--loglevel=error"),
+    *("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"),
+)
+"""As JSON, for so npm gives its reason in one sentence; without a network its own retries are minutes of silence."""
 
 
 class FetchError(RuntimeError):
@@ -35,7 +43,7 @@ def npm_package(name: str, version: str, expected: str) -> Path:
     """
     archive = cache_folder() / f"{name}-{version}.tgz"
     if not archive.exists():
-        _run(["npm", "pack", "--silent", f"{name}@{version}"], archive.parent, f"npm package {name} {version}")
+        _run([*NPM_PACK, f"{name}@{version}"], archive.parent, f"npm package {name} {version}")
     found = integrity(archive)
     if found != expected:
         raise FetchError(f"{archive} has checksum {found}, expected {expected}: delete it and fetch it anew.")
@@ -77,10 +85,19 @@ def require_sha256(path: Path, expected: str) -> Path:
 
 
 def _run(command: list[str], folder: Path, what: str) -> None:
+    print(f"{what}: {' '.join(command[:2])}", file=sys.stderr, flush=True)
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     except FileNotFoundError:
         raise FetchError(f"{what}: the program {command[0]} is not installed.") from None
     except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.splitlines() if line.strip()]
-        raise FetchError(f"{what} could not be fetched: {lines[-1] if lines else 'no reason given'}") from None
+        raise FetchError(f"{what} could not be fetched: {_reason(error.stdout, error.stderr)}") from None
+
+
+def _reason(stdout: str, stderr: str) -> str:
+    """npm's summary of its error, or what a client said last."""
+    try:
+        return str(json.loads(stdout)["error"]["summary"])
+    except (ValueError, LookupError, TypeError):
+        lines = [line for line in stderr.splitlines() if line.strip()]
+        return lines[-1] if lines else "no reason given"

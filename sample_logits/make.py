@@ -14,10 +14,13 @@ from importlib import import_module
 from sample_logits import path
 from sample_logits.bundles import Arrays, accuracy, write
 from sample_logits.fetch import FetchError, cache_folder
-from sample_logits.training import Say
+from sample_logits.training import CheckpointError, Say
 
 SAMPLES = ("cifar10", "digits", "fashion")
 """Modules of this package with a function `bundles(say)`: the name of each bundle and its arrays, one by one."""
+
+INTERRUPTED = 130
+"""What a shell gives for a command that the interrupt key ended."""
 
 
 def main() -> None:
@@ -29,8 +32,11 @@ def main() -> None:
             for bundle, arrays in import_module(f"sample_logits.{name}").bundles(say):
                 write(bundle, arrays)
                 _sum_up(bundle, arrays, say)
-        except FetchError as error:
+        except (FetchError, CheckpointError) as error:
             sys.exit(f"{name}: {error}")
+        except KeyboardInterrupt:
+            say("stopped; the same command goes on from here")
+            sys.exit(INTERRUPTED)
 
 
 def _sum_up(bundle: str, arrays: Arrays, say: Say) -> None:

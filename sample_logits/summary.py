@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -24,9 +25,14 @@ MAIN = ("cifar10", "fashion", "digits")
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sample_logits.summary", description=__doc__)
-    parser.add_argument("tables", nargs="*", default=["figures", "distances", *MAIN], help="which tables to print")
-    for name in parser.parse_args().tables:
-        print({"figures": figures, "distances": distances}.get(name, lambda name=name: methods(name))(), end="\n\n")
+    known = ", ".join(TABLES)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"which tables to print, all by default: {known}")
+    wanted = parser.parse_args().tables or list(TABLES)
+    for name in wanted:
+        if name not in TABLES:
+            parser.error(f"there is no table {name}; the tables are {known}.")
+    for name in wanted:
+        print(TABLES[name](), end="\n\n", flush=True)
 
 
 def figures() -> str:
@@ -46,6 +52,13 @@ def methods(name: str) -> str:
     result = sc.compare(sc.load(path(name)), methods="all", seeds=5).to_dict()
     header = ("method", "ECE", "95 % interval", "ECE floor", "AdaECE", "NLL", "accuracy", "by ECE")
     return _table(header, [_method(id, row, result["best"]) for id, row in result["methods"].items()])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "figures": figures,
+    "distances": distances,
+    **{name: partial(methods, name) for name in MAIN},
+}
 
 
 def margin_and_distance(part: Part) -> Correlation:

@@ -25,6 +25,10 @@ Images = tuple[Tensor, Tensor]
 Model = TypeVar("Model", bound=nn.Module)
 
 
+class CheckpointError(ValueError):
+    """The checkpoint is of another recipe; the message says what to do."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """SGD with Nesterov momentum under a one-cycle rate; images padded by `pad`, cropped and flipped at random."""
@@ -151,7 +155,7 @@ def _resume(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, reci
         return 0
     state: dict[str, Any] = torch.load(path, weights_only=True)
     if state["recipe"] != asdict(recipe):
-        raise ValueError(f"{path} is of another recipe: delete it to train anew.")
+        raise CheckpointError(f"{path} is of another recipe: delete it to train anew.")
     model.load_state_dict(state["model"])
     optimiser.load_state_dict(state["optimiser"])
     return int(state["epochs"])

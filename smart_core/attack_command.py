@@ -66,5 +66,22 @@ def _check_outputs(options: Namespace) -> None:
     for path in (options.out, options.out_bundle):
         if path and not Path(path).parent.is_dir():
             raise AttackError(f"{path}: there is no such folder.")
+    _check_apart(options)
     if options.out_bundle and Path(options.out_bundle).suffix.lower() not in BUNDLES:
         raise AttackError(f"{options.out_bundle}: a bundle is written as {' or '.join(BUNDLES)}.")
+
+
+def _check_apart(options: Namespace) -> None:
+    """Nothing read is written over, but for a bundle that gets its distances in place."""
+    taken = {
+        Path(path).resolve(): flag
+        for flag, path in (("images", options.images), ("weights", options.weights), ("bundle", options.bundle))
+        if path
+    }
+    for flag, path in (("out", options.out), ("out-bundle", options.out_bundle)):
+        if not path:
+            continue
+        other = taken.get(Path(path).resolve())
+        if other and (other, flag) != ("bundle", "out-bundle"):
+            raise AttackError(f"--{flag} {path} is the file of --{other}; give another name.")
+        taken[Path(path).resolve()] = flag

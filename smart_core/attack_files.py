@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smart_core.atomic import replacing
 from smart_core.data.found import plural, refuse
 from smart_core.data.logitset import Array, LogitSet, Part, read_only
 from smart_core.data.readers import read
@@ -57,8 +57,8 @@ def load_images(path: str | os.PathLike[str]) -> ImageFile:
 
 
 def save_distances(path: str | os.PathLike[str], l2: NDArray[np.float64], rows: NDArray[np.int64] | None) -> None:
-    """An npz with `cw_l2` (N,), NaN where the attack failed, and the `rows` the images came with."""
-    with Path(path).open("wb") as handle:
+    """An npz with `cw_l2` (N,), NaN where the attack failed, and the `rows` that came with the images."""
+    with replacing(path) as handle:
         if rows is None:
             np.savez_compressed(handle, cw_l2=l2)
         else:

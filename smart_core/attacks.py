@@ -17,9 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smart_core.carlini_wagner import Minimisation, Model, adam_factors
+from smart_core.carlini_wagner import Minimisation, Model, adam_factors, logits_of
 from smart_core.constant_search import AttackError, ConstantSearch, Search
-from smart_core.data.found import shown
 from smart_core.device import to_tensor
 from smart_core.run import Run
 
@@ -164,29 +163,13 @@ def _predict(model: Model, pixels: Tensor, batch_size: int, place: torch.device,
         run.tick(PREDICTING * int(rows[0]) / len(pixels), "predicting")
         batch = pixels[rows].to(place)
         with torch.set_grad_enabled(not found):  # the first batch tells of the gradient
-            logits = _first_call(model, batch) if not found else model(batch)
-        if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != len(rows) or logits.shape[1] < 2:
-            given = " x ".join(map(str, logits.shape)) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-            raise AttackError(
-                f"The model must turn {len(rows)} images into {len(rows)} rows of logits, at least 2 a row; "
-                f"it gave {given}."
-            )
+            logits = logits_of(model, batch.requires_grad_(not found))
         if not found:
             differentiable = logits.requires_grad
         if not bool(torch.isfinite(logits).all()):
             raise AttackError("The model's logits are not finite on the unchanged images; check weights and images.")
         found.append(logits.detach().argmax(dim=1).cpu())
     return torch.cat(found), differentiable
-
-
-def _first_call(model: Model, batch: Tensor) -> Tensor:
-    """Whatever a model cannot do with such images it says here, before the work begins."""
-    try:
-        return model(batch.requires_grad_())
-    except Exception as error:
-        shape = " x ".join(map(str, batch.shape[1:]))
-        said = shown(str(error) or type(error).__name__, 160).rstrip(".")
-        raise AttackError(f"The model fails on images of {shape} ({said}).") from error
 
 
 def _checked(images: Any, search: Search) -> Tensor:

@@ -18,7 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smart_core.constant_search import Search
+from smart_core.constant_search import AttackError, Search
+from smart_core.data.found import plural, shown
+from smart_core.errors import SmartError
 from smart_core.training import BETA1, BETA2, EPSILON
 
 Model = Callable[[Tensor], Tensor]
@@ -128,7 +130,7 @@ def push(model: Model, x: Tensor, prediction: Tensor, c: Tensor, kappa: float) -
     """
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
-        logits = model(leaf)
+        logits = logits_of(model, leaf)
     z = logits.detach().float()
     y = prediction[:, None]
     own = z.gather(1, y)
@@ -142,6 +144,24 @@ def push(model: Model, x: Tensor, prediction: Tensor, c: Tensor, kappa: float) -
     seed = torch.zeros_like(z).scatter_(1, y, weight).scatter_(1, other, -weight)
     (gradient,) = torch.autograd.grad(logits, leaf, seed.to(logits.dtype), allow_unused=True)
     return hinge, changed, gradient
+
+
+def logits_of(model: Model, images: Tensor) -> Tensor:
+    """The model's logits (B, K); what it cannot do with such images is said in one sentence, whenever it happens."""
+    count = len(images)
+    try:
+        logits = model(images)
+    except SmartError:
+        raise
+    except Exception as error:
+        shape = " x ".join(map(str, images.shape[1:]))
+        said = shown(str(error) or type(error).__name__, 160).rstrip(".")
+        raise AttackError(f"The model fails on images of {shape} ({said}).") from error
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != count or logits.shape[1] < 2:
+        given = " x ".join(map(str, logits.shape)) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        wanted = f"{plural(count, 'image')} into {plural(count, 'row')} of logits, at least 2 a row"
+        raise AttackError(f"The model must turn {wanted}; it gave {given}.")
+    return logits
 
 
 def adam_factors(age: NDArray[np.int64], steps: int, lr: float) -> NDArray[np.float32]:

@@ -34,13 +34,13 @@ def build_model(name: str) -> nn.Module:
         sys.path.insert(0, os.getcwd())
     try:
         factory = getattr(importlib.import_module(module_name), factory_name, None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that parses its arguments when imported exits
         raise AttackError(f"{shown(module_name)} cannot be imported ({_said(error)}).") from error
     if not callable(factory):
         raise AttackError(f"{shown(module_name)} has no function or class called {shown(factory_name)}.")
     try:
         model = factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AttackError(f"{shown(name)} failed when called without arguments ({_said(error)}).") from error
     if not isinstance(model, nn.Module):
         raise AttackError(f"{shown(name)} gives a {type(model).__name__}; it must give a torch.nn.Module.")
@@ -89,6 +89,6 @@ def _read_state(file: Path) -> dict[str, Tensor]:
     return {str(key): tensor for key, tensor in found.items()}
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """An error of foreign code, short and on one line."""
     return shown(f"{type(error).__name__}: {error}", 160).rstrip(".")

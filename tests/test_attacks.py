@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +13,12 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
+from smart_core.attack_command import run_attack
+from smart_core.attack_files import save_distances
 from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
 from smart_core.carlini_wagner import push
 from smart_core.errors import Cancelled
+from smart_core.own_model import build_model
 from smart_core.run import Run
 from tests.digits_model import digits, network, trained, unseen
 from tests.foolbox_attack import foolbox_distances
@@ -23,7 +28,7 @@ QUICK = Search(lr=0.02, iterations=250)
 """Large steps, so that few of them suffice; whatever it is compared with gets the same."""
 SHORT = Search(lr=0.05, iterations=80)
 """Coarser still, for properties that hold of any settings."""
-COUNT = 40
+COUNT = 200
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +252,7 @@ BAD = {
     "one logit": (lambda x: x.flatten(1)[:, :1], torch.zeros(2, 1, 2, 2), {}, "2 x 1"),
     "not a tensor": (lambda x: (x,), torch.zeros(2, 1, 2, 2), {}, "a tuple"),
     "infinite logits": (lambda x: x.flatten(1) / 0.0, torch.ones(2, 1, 2, 2), {}, "not finite"),
+    "a tensor too few": (lambda x: x.flatten(1)[1:], torch.zeros(2, 1, 2, 2), {}, "gave 1 x 4"),
     "wrong shape": (nn.Linear(3, 2), torch.zeros(2, 1, 2, 2), {}, "fails on images of 1 x 2 x 2"),
     "no learning": (lambda x: x.flatten(1), torch.zeros(2, 1, 2, 2), {"lr": 0.0}, "learning rate of 0"),
     "no steps": (lambda x: x.flatten(1), torch.zeros(2, 1, 2, 2), {"search_steps": 0}, "0 search steps"),
@@ -259,3 +265,71 @@ def test_what_cannot_be_attacked_is_said(case: str):
     model, images, settings, words = BAD[case]
     with pytest.raises(AttackError, match=words):
         carlini_wagner_l2(model, images, Search(**settings))
+
+
+def test_a_model_that_fails_in_the_middle_is_said():
+    """The unchanged images went well; the last image left alone in the batch loses its axis, or memory runs out."""
+    model = trained()
+
+    def squeezing(x: Tensor) -> Tensor:
+        return model(x).squeeze()
+
+    search = replace(QUICK, iterations=40, search_steps=2)
+    lone = carlini_wagner_l2(model, unseen(4), search, batch_size=2).queries
+    assert len(set(lone.tolist())) > 1  # so the images end at different times
+    with pytest.raises(AttackError, match="turn 1 image into 1 row of logits, at least 2 a row; it gave 10"):
+        carlini_wagner_l2(squeezing, unseen(4), search, batch_size=2)
+    calls = 0
+
+    def failing(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise RuntimeError("out of memory")
+        return model(x)
+
+    with pytest.raises(AttackError, match=r"fails on images of 1 x 8 x 8 \(out of memory\)"):
+        carlini_wagner_l2(failing, unseen(4), search)
+
+
+def test_a_script_that_exits_when_imported_or_called_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "exits_at_once.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "exits_when_called.py").write_text("def factory():\n    raise SystemExit('usage: train')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(AttackError, match=r"exits_at_once cannot be imported \(SystemExit: 3\)"):
+        build_model("exits_at_once:factory")
+    with pytest.raises(AttackError, match=r"failed when called without arguments \(SystemExit: usage: train\)"):
+        build_model("exits_when_called:factory")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"out": "x.npz"}, "--out .*x.npz is the file of --images"),
+        ({"out": "./sub/../w.pt"}, "is the file of --weights"),
+        ({"out": "b.npz", "bundle": "b.npz", "out_bundle": "c.npz"}, "--out .*b.npz is the file of --bundle"),
+        ({"out": "d.npz", "bundle": "b.npz", "out_bundle": "d.npz"}, "--out-bundle .*d.npz is the file of --out"),
+    ],
+)
+def test_no_file_that_is_read_is_written_over(names: dict[str, str], words: str, tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    given = {"images": "x.npz", "weights": "w.pt", "out": None, "bundle": None, "out_bundle": None} | names
+    options = Namespace(**{key: name and str(tmp_path / name) for key, name in given.items()})
+    with pytest.raises(AttackError, match=words):
+        run_attack(options, Run())
+
+
+def test_distances_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "d.npz"
+    save_distances(file, np.array([0.5, np.nan]), None)
+    before = file.read_bytes()
+
+    def full(handle, **arrays):
+        handle.write(b"half of it")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="no space"):
+        save_distances(file, np.array([0.1, 0.2]), None)
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]

@@ -231,5 +231,5 @@ def _grid_alt(sides: Sequence[_Side]) -> str:
         if worst is None:
             words += f" {side.name}: no group is off beyond noise."
         else:
-            words += f" {side.name} is worst at {worst.sentence} (ECE {percent(worst.ece)})."
+            words += f" {side.name}: worst at {worst.sentence} (ECE {percent(worst.ece)})."
     return words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,20 @@ def test_attack_can_be_cancelled(cache: Path) -> None:
     cancel.set()
     with pytest.raises(Cancelled):
         attacked(run=Run(cancel=cancel))
+
+
+def test_stopped_attack_does_not_wait_for_the_chunks_under_way(cache: Path) -> None:
+    """One image, then chunks that take minutes each: the interrupt comes when the one is done."""
+    stopped: list[float] = []
+
+    def press(share: float, words: str) -> None:
+        if share > 0:
+            stopped.append(time.monotonic())
+            raise KeyboardInterrupt
+
+    chunks = [IMAGES[:1], *[np.repeat(IMAGES, 4000, axis=0)] * 3]
+    paths = [cache / f"{number}.npy" for number in range(len(chunks))]
+    with pytest.raises(KeyboardInterrupt):
+        attacking._attack(chunks, paths, digits.trained(), Search(iterations=200, search_steps=2), Run(press))
+    assert time.monotonic() - stopped[0] < 60
+    assert sorted(cache.iterdir()) == paths[:1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def test_package_is_asked_for_by_name_and_version_and_only_once(
     client(tmp_path / "bin", monkeypatch, "npm", 'echo "$@" >> asked\n: > cats-1.2.3.tgz')
     for _ in range(2):
         assert fetch.npm_package("cats", "1.2.3", NOTHING) == cache / "cats-1.2.3.tgz"
-    assert (cache / "asked").read_text() == "pack --silent cats@1.2.3\n"
+    (asked,) = (cache / "asked").read_text().splitlines()
+    assert asked.startswith("pack --json ")
+    assert asked.endswith(" cats@1.2.3")
 
 
 def test_package_with_another_checksum_is_refused(cache: Path) -> None:
@@ -48,6 +51,26 @@ def test_package_with_another_checksum_is_refused(cache: Path) -> None:
 def test_what_the_client_says_last_is_passed_on(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path / "bin", monkeypatch, "npm", "echo trying >&2\necho no such package >&2\nexit 1")
     with pytest.raises(fetch.FetchError, match=r"cats 1\.2\.3 could not be fetched: no such package"):
+        fetch.npm_package("cats", "1.2.3", NOTHING)
+
+
+def test_summary_that_npm_gives_of_its_error_is_passed_on(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = '{"error": {"code": "ECONNREFUSED", "summary": "connect ECONNREFUSED", "detail": "a proxy?"}}'
+    client(tmp_path / "bin", monkeypatch, "npm", f"echo '{said}'\necho npm error a log is here >&2\nexit 1")
+    with pytest.raises(fetch.FetchError, match=r"cats 1\.2\.3 could not be fetched: connect ECONNREFUSED$"):
+        fetch.npm_package("cats", "1.2.3", NOTHING)
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+def test_npm_itself_tells_soon_that_there_is_no_network(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At an address where nothing listens, with nothing in npm's own cache."""
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9")
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+    with pytest.raises(fetch.FetchError, match=r"cats 1\.2\.3 could not be fetched: .*ECONNREFUSED"):
         fetch.npm_package("cats", "1.2.3", NOTHING)
 
 

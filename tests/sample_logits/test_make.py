@@ -70,6 +70,31 @@ def test_missing_package_ends_in_one_sentence(folder: Path, monkeypatch: pytest.
     assert not list(folder.iterdir())
 
 
+def test_interrupt_key_ends_in_one_sentence_and_the_command_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(*_: object) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(attacking, "distances", pressed)
+        with pytest.raises(SystemExit) as stop:
+            make.main()
+    assert stop.value.code == 130
+    assert capsys.readouterr().out.endswith("stopped; the same command goes on from here\n")
+    assert not (folder / "fashion.npz").exists()
+    make.main()
+    assert "epoch" not in capsys.readouterr().out
+    assert (folder / "fashion.npz").exists()
+
+
+def test_checkpoint_of_another_recipe_ends_in_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make.main()
+    monkeypatch.setattr(fashion, "SAMPLE", replace(fashion.SAMPLE, recipe=Recipe(3, batch_size=10)))
+    with pytest.raises(SystemExit, match=r"fashion: .*fashion_brier\.ckpt is of another recipe: delete it"):
+        make.main()
+
+
 def test_command_knows_its_samples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["make", "imagenet"])
     with pytest.raises(SystemExit):

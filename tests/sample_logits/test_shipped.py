@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from scipy.stats import pearsonr, spearmanr
 
 import sample_logits
 import smart_core as sc
-from sample_logits import digits, stages
+from sample_logits import digits, stages, summary
 from sample_logits.fashion import SAMPLE as FASHION
 from sample_logits.losses import LOSSES
 from sample_logits.make import SAMPLES
@@ -174,3 +175,19 @@ def test_digits_can_be_trained_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(made["test_labels"], shipped("digits")["test_labels"])
     anew = np.mean(made["test_logits"].argmax(axis=1) == made["test_labels"])
     assert anew == pytest.approx(accuracy("digits"), abs=0.03)
+
+
+def test_summary_prints_the_tables_asked_for_and_knows_their_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(summary, "TABLES", {"figures": lambda: "| figures |", "digits": lambda: "| digits |"})
+    for asked, printed in ([["digits"], "| digits |\n\n"], [[], "| figures |\n\n| digits |\n\n"]):
+        monkeypatch.setattr(sys, "argv", ["summary", *asked])
+        summary.main()
+        assert capsys.readouterr().out == printed
+    monkeypatch.setattr(sys, "argv", ["summary", "digits", "imagenet"])
+    with pytest.raises(SystemExit):
+        summary.main()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "there is no table imagenet; the tables are figures, digits." in captured.err
