@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q install
 TORCH := $(shell grep '^torch==' requirements.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench format lint browser clean
+.PHONY: help run test bench soak format lint browser clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,6 +21,11 @@ bench: .venv/installed-dev ## speed side by side with other ways; writes benchma
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.attacks
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.dashboard
+
+soak: .venv/installed-dev ## an hour of broken files and crowds of sessions
+	$(BIN)/python -m tests.robustness.soak
 
 lint: .venv/installed-dev ## style, formatting and types, nothing changed
 	$(BIN)/ruff check

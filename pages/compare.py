@@ -131,7 +131,7 @@ def below_the_table(data: LogitSet, old: dict[str, str], ranked: Comparison | No
             frame = ranked.to_frame().reset_index()
             st.download_button(
                 "Download the table as CSV",
-                data=lambda: frame.to_csv(index=False).encode(),
+                data=lambda: downloads.csv_bytes(frame),
                 file_name=f"{downloads.stem(library.title(), 'leaderboard')}.csv",
                 mime="text/csv",
                 key="leaderboard-csv",

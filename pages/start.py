@@ -147,7 +147,8 @@ def read_again(mark: tuple[str, ...], options: reading.Options) -> None:
 def refused(found: reading.Reading) -> None:
     """The sentence about a file that cannot be used, and the ways out."""
     st.error(plain_text(found.fault or ""))
-    st.caption(f"Nothing was lost: {plain_text(library.title())} stays in view.")
+    if not library.nothing():
+        st.caption(f"Nothing was lost: {plain_text(library.title())} stays in view.")
     if found.options:
         st.button("Read it as before", key="start-as-before", on_click=read_again, args=(found.mark, {}))
     if found.arrays:
@@ -275,7 +276,10 @@ def samples() -> None:
 st.title("Start")
 st.markdown("Can this classifier's confidence be trusted? Bring its logits and labels, or open a sample.")
 waiting()
-in_view()
+if library.nothing():
+    st.info("There is no data set yet: give a file, and its verdict appears here.")
+else:
+    in_view()
 st.subheader("Your file")
 files = taken_in(handed_in())
 at_hand = files is not None and files.data is not None and library.key_of(files.data) == library.current_key()
@@ -285,6 +289,8 @@ elif files is not None and at_hand:
     understood(files)
 with st.expander("Go on where you stopped"):
     intake.workspace("start-restore")
+if library.nothing():
+    st.stop()
 st.subheader("Samples")
 samples()
 st.subheader("Validation and test")

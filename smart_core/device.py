@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -45,23 +46,78 @@ def resolve_device(name: str) -> torch.device:
 
 @contextmanager
 def threads_for(elements: int) -> Iterator[None]:
-    """One thread inside for small arrays, where waking others costs more than the work they would share."""
-    with nullcontext() if elements >= WORTH_SHARING else one_thread():
-        yield
+    """One thread inside for small arrays, where waking others costs more than the work they would share.
+
+    For large ones, as many as the process has. Some sums depend in their last bits on how many threads share them, so
+    the number is set, whatever this thread came with, and does not depend on what else runs.
+    """
+    if elements < WORTH_SHARING:
+        with one_thread():
+            yield
+        return
+    number = 1 if _HERE.alone else _usual()
+    if torch.get_num_threads() != number:
+        torch.set_num_threads(number)
+    yield
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread inside, whatever the size: threads that wait for each other stand still where the cores are busy."""
-    before = torch.get_num_threads()
-    if before == 1:
+    if _HERE.alone:
         yield
         return
+    number = _usual(enter=1)
+    _HERE.alone = True
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(number)
+        _HERE.alone = False
+        _usual(enter=-1)
+
+
+class _Here(threading.local):
+    """What is true of one thread."""
+
+    alone = False
+    """Whether it is inside `one_thread`."""
+
+
+class _Everywhere:
+    """What is true of the process."""
+
+    lock = threading.Lock()
+    alone = 0
+    """Threads inside `one_thread`."""
+    number = 1
+    """PyTorch's threads outside of it, as they were when the first of these went in."""
+
+
+_HERE = _Here()
+
+
+def _usual(enter: int = 0) -> int:
+    """As many threads as PyTorch has where nobody is inside `one_thread`; `enter` counts who goes in and out.
+
+    PyTorch keeps the number for each thread, and hands the one that was set last to threads that use it for the first
+    time: a thread that begins while another one is alone would be left with 1. Where nobody is alone, a thread that
+    has just begun is therefore the one to ask.
+    """
+    with _Everywhere.lock:
+        if _Everywhere.alone == 0:
+            _Everywhere.number = _number_of_a_new_thread()
+        _Everywhere.alone += enter
+        return _Everywhere.number
+
+
+def _number_of_a_new_thread() -> int:
+    found: list[int] = []
+    asked = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    asked.start()
+    asked.join()
+    return found[0]
 
 
 def as_array(values: Any, what: str) -> Any:

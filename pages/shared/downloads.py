@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from smart_core.calibrators.base import Calibrator
@@ -16,6 +17,7 @@ from smart_core.errors import ExportError
 from smart_core.experiments import Comparison
 from smart_core.export import comparison_csv, comparison_json, comparison_latex, numpy_source, save_probabilities
 from smart_core.export.probabilities import Format
+from smart_core.figures.spreadsheet import without_formulas
 
 Download = Callable[[], bytes]
 
@@ -27,6 +29,11 @@ TABLES: dict[str, tuple[str, Callable[[Comparison], str]]] = {
 """Form of a leaderboard -> its media type, and how it is written."""
 
 ENDINGS = {"CSV": "csv", "JSON": "json", "LaTeX": "tex"}
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A table as a CSV file; text that a spreadsheet would run as a formula is marked as text."""
+    return str(without_formulas(frame).to_csv(index=False)).encode()
 
 
 def stem(*names: str) -> str:

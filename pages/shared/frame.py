@@ -28,7 +28,8 @@ def draw(page: st.Page) -> DeltaGenerator:
     address.read(page)
     st.html(LOOK)
     with st.sidebar:
-        _data()
+        if not library.nothing():
+            _data()
         st.selectbox(
             "Primary metric",
             HEADLINE,
@@ -47,8 +48,9 @@ def draw(page: st.Page) -> DeltaGenerator:
         )
         tray()
         place = st.container()
-    _above_the_page()
-    address.write()
+    if not library.nothing():
+        _above_the_page()
+        address.write()
     return place
 
 

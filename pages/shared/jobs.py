@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pages.shared import memory
 from smart_core.errors import Cancelled, SmartError
 from smart_core.run import Run
 
@@ -26,6 +27,10 @@ AT_ONCE = max(2, os.cpu_count() or 2)
 
 KEPT = 6
 """Finished jobs a tray remembers."""
+
+
+LONGEST_REASON = 200
+"""Characters of an unforeseen error that are shown."""
 
 
 class Line:
@@ -119,7 +124,8 @@ class Tray:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self._cancels: list[threading.Event] = []
-        weakref.finalize(self, _cancel_all, self._cancels)
+        memory.watch()
+        weakref.finalize(self, _session_over, self._cancels).atexit = False
 
     def start(self, title: str, work: Work, *, kind: str, about: str, steps: int = 1) -> Job:
         """Begin the work in a thread of its own; one of the same kind on the same data is cancelled first."""
@@ -127,9 +133,12 @@ class Tray:
             if other.active and (other.kind, other.about) == (kind, about):
                 other.cancel.set()
         job = Job(title, kind, about, steps=steps)
-        self._cancels.append(job.cancel)
         self.jobs = [job, *[other for other in self.jobs if other.active], *self._remembered()]
-        threading.Thread(target=_run, args=(job, work), name=f"job {title}", daemon=True).start()
+        self._cancels[:] = [other.cancel for other in self.jobs if other.active]
+        try:
+            threading.Thread(target=_run, args=(job, work), name=f"job {title}", daemon=True).start()
+        except RuntimeError:  # the system gives no more threads
+            job.reason, job.state = "The server is too busy to begin it; try again in a moment.", "failed"
         return job
 
     def active(self, kind: str | None = None, about: str | None = None) -> Job | None:
@@ -144,9 +153,10 @@ class Tray:
         return [job for job in self.jobs if not job.active][:KEPT]
 
 
-def _cancel_all(cancels: list[threading.Event]) -> None:
+def _session_over(cancels: list[threading.Event]) -> None:
     for cancel in cancels:
         cancel.set()
+    memory.session_over()
 
 
 def _run(job: Job, work: Work) -> None:
@@ -159,11 +169,24 @@ def _run(job: Job, work: Work) -> None:
         job.state = "cancelled" if job.cancel.is_set() else "done"
     except Cancelled:
         job.state = "cancelled"
-    except SmartError as error:
-        job.reason, job.state = str(error), "failed"
-    except Exception as error:
-        logging.getLogger("smart").exception("the job %r failed", job.title)
-        job.reason, job.state = f"It failed unexpectedly ({type(error).__name__}: {error}).", "failed"
+    except BaseException as error:  # an exit in a thread ends nothing but the job, and would leave it running for ever
+        if not isinstance(error, SmartError):
+            logging.getLogger("smart").error("the job %r failed", job.title, exc_info=True)
+        job.reason, job.state = _reason(error), "failed"
     finally:
         job.ended = time.monotonic()
         _LINE.leave()
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in one sentence, whatever was raised."""
+    if isinstance(error, MemoryError):
+        return "The server's memory did not suffice; take fewer seeds or a smaller data set."
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # an error that cannot even be written down
+        words = ""
+    if isinstance(error, SmartError):
+        return words
+    about = f"{type(error).__name__}: {words[:LONGEST_REASON]}" if words else type(error).__name__
+    return f"It failed unexpectedly ({about})."

@@ -70,8 +70,13 @@ def _shape(bundle: zipfile.ZipFile, member: str) -> tuple[int, ...]:
 
 
 def first() -> str:
-    """What a session opens with."""
-    return next(iter(samples()))
+    """What a session opens with; empty where no sample is there."""
+    return next(iter(samples()), "")
+
+
+def nothing() -> bool:
+    """Whether there is no data set to look at: no sample beside the program, and none loaded yet."""
+    return not titles(desk())
 
 
 def titles(held: Desk) -> dict[str, str]:

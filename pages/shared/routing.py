@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import streamlit as st
 
-from pages.shared import state
+from pages.shared import library, state
 from pages.shared.wording import plain_text
 from smart_core.errors import SmartError
 
@@ -29,6 +29,7 @@ PAGES = {
         "pages/sensitivity.py": "Sensitivity",
         "pages/ablation.py": "Ablation",
         "pages/shift.py": "Shift",
+        "pages/theory.py": "Theory",
     },
     "Take away": {"pages/export.py": "Export", "pages/guide.py": "Guide"},
 }
@@ -57,6 +58,8 @@ def _door() -> None:
 
 def run(page: st.Page) -> None:
     """Run a page, inside the frame that dashboard.py has drawn; what goes wrong is said in a sentence."""
+    if library.nothing() and page.url_path != "start":
+        go("pages/start.py")
     st.session_state[state.ROUTED] = True
     try:
         page.run()

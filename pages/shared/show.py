@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from pages.shared import downloads
 from smart_core.figures.chart import Chart
 
 
@@ -39,7 +40,7 @@ def table(frame: Any, key: str, name: str, percent: tuple[str, ...] = ()) -> Non
     st.dataframe(frame, key=key, hide_index=True, column_config=shares)
     st.download_button(
         "Download CSV",
-        data=lambda: frame.to_csv(index=False).encode(),
+        data=lambda: downloads.csv_bytes(frame),
         file_name=f"{name}.csv",
         mime="text/csv",
         key=f"{key}-csv",

@@ -102,7 +102,7 @@ def server_file(folder: Path, name: str) -> Path:
     path = folder.resolve().joinpath(*PurePosixPath(name).parts)
     try:
         plain = path.resolve(strict=True) == path and path.is_file()
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):  # a link that leads to itself, or letters that no path can have
         plain = False
     if not plain:
         raise LogitFileError("There is no such file in the server's folder, or it is a link; choose one from the list.")

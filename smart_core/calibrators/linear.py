@@ -22,6 +22,7 @@ from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk, widen
+from smart_core.errors import CalibrationError
 from smart_core.profile import GAP_FLOOR, gaps
 from smart_core.run import Run
 from smart_core.types import Logits, Probabilities
@@ -31,6 +32,9 @@ LEAST_GAIN = 1e-10
 
 MOST_PRODUCTS = 1 << 28
 """Multiplications by W between two ticks: some hundredths of a second."""
+
+MOST_ENTRIES = 1 << 25
+"""Entries of W: L-BFGS keeps some 25 arrays of this size, 3.4 GB of float32. A full W reaches it at 5,792 classes."""
 
 MANY_CLASSES = 100
 """From here on a validation set cannot settle a value a class, let alone K x K of them."""
@@ -88,6 +92,12 @@ class LinearCalibrator(Calibrator):
         """The regularisation that the settings ask for; None where they leave it to the number of classes."""
 
     def _fit(self, data: FitData, run: Run) -> None:
+        entries = self._identity(data.classes, torch.device("meta")).numel()
+        if entries > MOST_ENTRIES:
+            raise CalibrationError(
+                f"{self.label}: {data.classes:,} classes need a map of {entries:,} numbers, more than can be fitted "
+                "here; choose a method that does not grow with the square of the classes, such as Vector or SMART."
+            )
         beta = minimise_nll(data.logits, data.labels, run)
         identity = self._identity(data.classes, data.logits.device)
         x = map_rows(lambda rows: self._inputs(rows) * beta, data.logits, run, "reading the logits")

@@ -9,6 +9,7 @@ import numpy as np
 from smart_core.data.found import Found, plural, refuse, shape_shown
 from smart_core.data.logitset import Array, Head, Notice
 from smart_core.data.scores import as_float32, scan
+from smart_core.data.text import cleaned
 
 
 def features_of(item: Found, rows: int, notices: list[Notice]) -> Array:
@@ -57,10 +58,10 @@ def text_of(item: Found) -> Array:
     """A vector of strings, whatever type it was saved as."""
     values = item.values.reshape(-1)
     if values.dtype.kind == "S":
-        return np.char.decode(values, "utf-8", "replace")
+        return cleaned(np.char.decode(values, "utf-8", "replace"))
     if values.dtype.kind == "f" and np.all(values % 1 == 0):
         values = values.astype(np.int64)
-    return np.char.strip(values.astype(np.str_))
+    return cleaned(np.char.strip(values.astype(np.str_)))
 
 
 def group_of(item: Found, rows: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ BFLOAT16 = "bfloat16"
 """A type that NumPy lacks: such arrays travel as uint16 bits and are widened when they are used."""
 
 Path = tuple[str | int, ...]
+
+_OBJECT = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
+"""How Python shows an object that has no better form."""
 
 PLAIN = "save it as a plain numeric array"
 _RESAVE_OBJECTS = (
@@ -86,6 +90,12 @@ def shown(text: str, limit: int = 80) -> str:
     """Foreign text made fit for one line of a sentence."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
+
+
+def reason(error: Exception) -> str:
+    """What a parser said, for the brackets of a sentence: one line, without the addresses of its objects."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    return shown(_OBJECT.sub("something else", first) or type(error).__name__, 120).rstrip(".")
 
 
 def shape_shown(shape: tuple[int, ...]) -> str:

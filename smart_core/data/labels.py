@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from smart_core.data.found import Found, plural, refuse, shape_shown, shown
 from smart_core.data.logitset import Array, Notice
 from smart_core.data.reading import START_AT_0, START_AT_1
+from smart_core.data.text import cleaned
 
 
 def is_one_hot(array: Array) -> bool:
@@ -71,7 +72,7 @@ def coded_text(
     """Text labels as places in the class names; digits as text need no names."""
     if all(values.dtype.kind != "U" for _, values in labels):
         return [values for _, values in labels], names
-    stripped = [np.char.strip(values.astype(np.str_)) for _, values in labels]
+    stripped = [cleaned(np.char.strip(values.astype(np.str_))) for _, values in labels]
     if all(np.all(np.char.isdecimal(values)) and np.char.str_len(values).max() < 10 for values in stripped):
         return [values.astype(np.int64) for values in stripped], names
     if names is None:

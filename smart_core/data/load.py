@@ -13,7 +13,7 @@ import numpy as np
 from smart_core.data import extras
 from smart_core.data.assign import Assignment, assign
 from smart_core.data.checks import notices_of
-from smart_core.data.found import Contents, Found, plural, refuse, shown
+from smart_core.data.found import Contents, Found, plural, reason, refuse, shown
 from smart_core.data.logitset import LogitSet, Notice, Part
 from smart_core.data.memory import found_in_memory
 from smart_core.data.partition import check_split, split_part
@@ -144,7 +144,7 @@ def one_sentence(file: str) -> Iterator[None]:
     except LogitFileError:
         raise
     except Exception as error:
-        what = f"cannot be used as logits ({shown(str(error) or type(error).__name__, 120).rstrip('.')})"
+        what = f"cannot be used as logits ({reason(error)})"
         raise refuse(file, what, "check its arrays") from error
 
 
@@ -201,7 +201,7 @@ def _lacking(side: str, files: Files) -> NoReturn:
 def _name_of(files: Files, given: str | None) -> str:
     """The file's name without the words that only say its role, or the folder's where nothing is left."""
     if given:
-        return Path(given).stem
+        return shown(Path(given).stem)
     source = files[0][0]
     if len(files) > 1:
         plain = {name for names in ROLE_NAMES.values() for name in names}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from smart_core.data.found import refuse, shown
+from smart_core.data.found import reason, refuse, shown
 from smart_core.data.limits import MAX_BYTES, bytes_shown
 from smart_core.errors import LogitFileError
 
@@ -102,7 +102,7 @@ def _from_open_file(stream: Any, split: str | None, name: str | None) -> Source:
             stream.seek(0)
         data = stream.read(MAX_BYTES + 1)
     except Exception as error:  # whatever the object does when it is read
-        what = f"cannot be read ({shown(str(error) or type(error).__name__, 120).rstrip('.')})"
+        what = f"cannot be read ({reason(error)})"
         raise refuse(shown_name, what, "open it again, in binary mode ('rb')") from error
     if isinstance(data, str):
         data = data.encode()

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable
 from io import BytesIO
 
-from smart_core.data.found import Contents, refuse, shown
+from smart_core.data.found import Contents, reason, refuse, shown
 from smart_core.data.logitset import Notice
 from smart_core.data.readers.text_table import encoding_of
 from smart_core.data.source import Source
@@ -74,9 +74,8 @@ def read(source: Source) -> Contents:
     except LogitFileError:
         raise
     except Exception as error:  # parsers fail in every way there is; the user gets one sentence
-        reason = shown(str(error).strip().split("\n")[0] or type(error).__name__, 120).rstrip(".")
         cure = "it may be truncated or damaged; copy or save it again"
-        raise refuse(source.name, f"cannot be read as {what} ({reason})", cure) from error
+        raise refuse(source.name, f"cannot be read as {what} ({reason(error)})", cure) from error
     if actual != claimed and actual.removesuffix("-legacy") != claimed:
         given = f"extension '{shown(source.extension)}'" if source.extension else "missing extension"
         contents.notices.append(Notice("format", f"{source.name}: read as {what} despite its {given}."))

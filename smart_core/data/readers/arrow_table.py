@@ -82,7 +82,8 @@ def _arrays(source: Source, table: Any, names: list[str], budget: Budget) -> Con
         Column(name, _values(column, budget, notices, name))
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    unread = [Column(name, _nothing(table.num_rows)) for name in names if name not in table.column_names]
+    read = set(table.column_names)
+    unread = [Column(name, _nothing(table.num_rows)) for name in names if name not in read]
     contents = arrays_of_columns(source.name, source.stem, columns + unread, named=True)
     contents.notices[:0] = notices
     return contents

@@ -98,7 +98,8 @@ def _logit_columns(file: str, rest: list[Column], named: bool, contents: Content
     if len(chosen) > 1 and not numbered:
         # beside real scores, one whole-numbered column called prediction is the predicted class
         chosen = [c for c in chosen if not (c.whole and role_of(c.name) == "logits")] or chosen
-    dropped = [c.name for c in rest if all(c is not kept for kept in chosen)]
+    kept = {id(column) for column in chosen}
+    dropped = [c.name for c in rest if id(c) not in kept]
     if dropped:
         names = ", ".join(f"'{shown(name)}'" for name in dropped[:5]) + (", ..." if len(dropped) > 5 else "")
         contents.notices.append(Notice("ignored_columns", f"{file}: columns not used: {names}."))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.data.found import BFLOAT16, Contents, Found, found_array, refuse
+from smart_core.data.found import BFLOAT16, MAX_ARRAYS, Contents, Found, found_array, refuse, shown
 from smart_core.data.limits import Budget, bytes_shown
 from smart_core.data.logitset import Notice
 from smart_core.data.source import Source
@@ -47,6 +47,9 @@ def read_safetensors(source: Source) -> Contents:
     metadata = header.pop("__metadata__", {})
     if metadata.get("format") == CALIBRATOR:
         raise refuse(source.name, "is a saved calibrator, not logits", "open it with load_calibrator")
+    if len(header) > MAX_ARRAYS:
+        what = f"holds {len(header):,} arrays, more than a bundle has"
+        raise refuse(source.name, what, "save only the arrays that are needed")
     found = [_tensor(source.name, data, 8 + length, name, entry) for name, entry in header.items()]
     return _with_text(found, metadata, Budget(source.name, len(data)))
 
@@ -54,12 +57,14 @@ def read_safetensors(source: Source) -> Contents:
 def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]) -> Found:
     code, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     if code not in _DTYPES:
-        return Found(file, (name,), None, str(code), problem=f"has the number type {code}", shape=shape)
+        kind = shown(str(code), 20)
+        return Found(file, (name,), None, kind, problem=f"has the number type {kind}", shape=shape)
     dtype = np.dtype(_DTYPES[code])
     count = math.prod(shape)
     if not 0 <= begin <= end <= len(data) - start or min(shape, default=0) < 0 or count * dtype.itemsize != end - begin:
         cure = "it is truncated or damaged; copy or save it again"
-        raise refuse(file, f"array '{name}' of shape {shape} does not fit the bytes in the file", cure)
+        what = f"array '{shown(name)}' of shape {shown(str(shape))} does not fit the bytes in the file"
+        raise refuse(file, what, cure)
     if count == 0:
         return found_array(file, (name,), np.empty(shape, dtype=dtype))
     array = np.frombuffer(data, dtype=dtype, count=count, offset=start + begin).reshape(shape)

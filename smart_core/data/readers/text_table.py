@@ -15,6 +15,9 @@ from smart_core.data.readers.columns import Column, arrays_of_columns, check_wid
 from smart_core.data.source import Source
 from smart_core.data.text import text_array
 
+MAX_TEXT_COLUMNS = 1000
+"""Labels, groups, a split, names and remarks are text; each such column takes a look at every cell."""
+
 
 def encoding_of(data: bytes) -> str | None:
     """The encoding of text by its first bytes and its zeros; None where it is not text.
@@ -84,10 +87,28 @@ def read_text(source: Source) -> Contents:
     # pandas renames repeated and empty names; the header's own are kept
     names = cells if named and len(cells) == frame.shape[1] else [str(name) for name in frame.columns]
     budget = Budget(source.name, len(source.data))
-    columns = [Column(name, _values(name, frame.iloc[:, i], named, budget, notices)) for i, name in enumerate(names)]
+    arrays = _number_columns(frame)
+    if len(names) - len(arrays) > MAX_TEXT_COLUMNS:
+        what = f"holds {len(names) - len(arrays):,} columns of text, more than a table of logits has"
+        raise refuse(source.name, what, "save the logits as numbers")
+    for place, name in enumerate(names):
+        if place not in arrays:
+            arrays[place] = _values(name, frame.iloc[:, place], named, budget, notices)
+    columns = [Column(name, arrays[place]) for place, name in enumerate(names)]
     contents = arrays_of_columns(source.name, source.stem, columns, named)
     contents.notices[:0] = notices
     return contents
+
+
+def _number_columns(frame: Any) -> dict[int, Array]:
+    """Place -> the columns that hold numbers, taken out by type: one by one takes minutes where they are many."""
+    kinds = frame.dtypes.to_numpy()
+    found: dict[int, Array] = {}
+    for kind in {kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "biuf"}:
+        places = np.flatnonzero(kinds == kind)
+        block = frame.iloc[:, places].to_numpy()
+        found |= {int(place): block[:, i] for i, place in enumerate(places)}
+    return found
 
 
 def _of_header_width(file: str, frame: Any) -> Any:

@@ -1,0 +1,51 @@
+"""Memory that departed sessions held, handed back to the system.
+
+The C library keeps what many threads have freed in pieces for later use, so that a server which once had a crowd would
+stay as large as it was then. Where the library can be asked to give free pages back (glibc), it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import queue
+import threading
+import time
+
+PAUSE = 1.0
+"""Seconds from a session's end to the giving back: by then what hung on it is freed, and others may have ended too."""
+
+_departed: queue.SimpleQueue[None] = queue.SimpleQueue()
+_begin = threading.Lock()
+_watcher: list[threading.Thread] = []
+
+
+def watch() -> None:
+    """Have one thread of the process wait for sessions to end."""
+    with _begin:
+        if not _watcher:
+            thread = threading.Thread(target=_watch, name="memory", daemon=True)
+            thread.start()
+            _watcher.append(thread)
+
+
+def session_over() -> None:
+    """Tell it. A finalizer runs at any moment, in any thread: a simple queue is all that it may touch."""
+    _departed.put(None)
+
+
+def _watch() -> None:
+    while True:
+        _departed.get()
+        time.sleep(PAUSE)
+        while not _departed.empty():
+            _departed.get()
+        give_back()
+
+
+def give_back() -> None:
+    """Collect what is unreachable, and hand free pages to the system."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

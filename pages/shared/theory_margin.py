@@ -1,0 +1,116 @@
+"""The view of the margin bounds: feasible T for a target confidence, and the paper's numerical study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from pages.shared import library, show
+from pages.shared.wording import listed, percent, plain_text
+from smart_core import LogitSet
+from smart_core.figures.theory_margin import feasible_chart, target_chart
+from smart_core.theory.margin_bounds import HALF_LINE, IMPOSSIBLE, INTERVAL, case_of, temperature_bounds
+from smart_core.theory.numerical_study import TargetStudy, random_study, target_study
+
+STUDY_ROWS = 1000
+RANDOM, LOADED = "Random rows", "The loaded data"
+KEEP: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+
+
+@st.cache_resource(max_entries=16, show_spinner=False, scope="session")
+def random_rows(target: float, classes: int) -> TargetStudy:
+    """The numerical study on random rows."""
+    return random_study(target, classes, STUDY_ROWS)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Solving for the temperatures", scope="session")
+def loaded_rows(content_hash: str, target: float, _data: LogitSet) -> TargetStudy:
+    """The same on test rows, evenly drawn where there are more than a thousand."""
+    rows = np.linspace(0, len(_data.test) - 1, min(STUDY_ROWS, len(_data.test))).astype(np.int64)
+    return target_study(_data.test.logits[rows], target)
+
+
+def bounds_sentence(target: float, classes: int, margin: float) -> str:
+    """Which T a row of this margin needs."""
+    case, found = case_of(target, classes), temperature_bounds(margin, target, classes)
+    row = f"A row of {classes} classes with margin {margin:g}"
+    if case == INTERVAL and classes == 2:
+        return f"{row} reaches {percent(target, 0)} at exactly T = {found.lower[0]:.3f}: two classes leave no choice."
+    if case == INTERVAL:
+        return f"{row} reaches {percent(target, 0)} at a T between {found.lower[0]:.3f} and {found.upper[0]:.3f}."
+    if case == HALF_LINE:
+        return f"{row} reaches {percent(target, 0)} at a T of at least {found.lower[0]:.3f}; there is no upper bound."
+    least = f"The largest of {classes} probabilities is never below {percent(1 / classes)}"
+    if case == IMPOSSIBLE:
+        return f"{least}: no temperature gives {percent(target, 0)}."
+    return f"{least}, and equals it only where all logits are equal: no row with margin {margin:g} gets there."
+
+
+def spread_sentence(study: TargetStudy) -> str:
+    """How well each indicator decides T."""
+    factors = [f"{study.spread(name):.2f} at equal {name}" for name in study.indicators]
+    outside = study.outside()
+    inside = f"none of {study.temperature.size:,} rows lies outside the bounds"
+    if outside:
+        inside = f"VIOLATED: {outside:,} of {study.temperature.size:,} rows lie outside the bounds"
+    return f"T varies by a factor of {listed(factors)}; {inside}."
+
+
+def view(data: LogitSet, look: dict[str, Any]) -> str:
+    st.markdown(
+        "To give a row a target confidence, which temperatures are possible if only its margin and the number of "
+        "classes are known? The margin bounds T from both sides; the largest logit alone leaves every T possible."
+    )
+    with st.container(horizontal=True):
+        target = st.slider("Target confidence", 0.05, 0.99, 0.8, 0.01, key="theory-target", **KEEP, width=260)
+        classes = st.slider("Classes", 2, 100, 10, key="theory-classes", **KEEP, width=260)
+        margin = st.slider("Margin", 0.1, 10.0, 2.0, 0.1, key="theory-margin", **KEEP, width=260)
+    st.markdown(f"##### {bounds_sentence(target, classes, margin)}")
+    case = case_of(target, classes)
+    if case in (INTERVAL, HALF_LINE):
+        show.chart(feasible_chart(target, classes, margin=margin, **look), "feasible")
+        now = temperature_bounds([margin, 2 * margin], target, classes)
+        if case == INTERVAL and classes > 2:
+            st.caption(
+                f"The paper's text says that the interval shrinks as the margin grows. Both ends are proportional to "
+                f"the margin, so it grows: {now.width[0]:.3f} wide at margin {margin:g}, {now.width[1]:.3f} at "
+                f"{2 * margin:g}. What stays is the ratio of its ends, {now.upper[0] / now.lower[0]:.2f}."
+            )
+    st.subheader("The numerical study")
+    source = st.segmented_control(
+        "Rows", [RANDOM, LOADED], default=RANDOM, required=True, key="theory-rows", persist_state="session"
+    )
+    if source == RANDOM:
+        study = random_rows(target, classes)
+    else:
+        study = loaded_rows(data.content_hash, target, data)
+        st.caption(f"Test rows of {plain_text(library.title())}, {data.classes} classes: the slider of classes rests.")
+    if not study.temperature.size:
+        st.info(f"No temperature gives any of these rows a confidence of {percent(target, 0)}.")
+    else:
+        (st.error if study.outside() else st.markdown)(f"##### {spread_sentence(study)}")
+        whose = "" if source == RANDOM else library.title()
+        for place, name in zip(st.columns(3), study.indicators, strict=True):
+            with place:
+                key = f"target-{name.replace(' ', '-')}"
+                show.chart(target_chart(study, name, source=whose, **look), key)
+    st.caption(
+        "The paper: 1,000 random 10-class rows, target 0.8; neither the law of its rows nor its normalisation is "
+        "named. Here: independent normal logits, and the row's largest logit less its mean, over its standard "
+        "deviation. The factor is the 95\u00a0% over the 5\u00a0% quantile of T among 40 neighbouring rows, the "
+        "median of all such groups."
+    )
+    rows = f"random_study({target:g}, {classes})"
+    if source == LOADED:
+        rows = f"target_study(data.test.logits[:{STUDY_ROWS}], {target:g})"
+    return f"""
+from smart_core.theory.margin_bounds import temperature_bounds
+from smart_core.theory.numerical_study import random_study, target_study
+
+bounds = temperature_bounds([{margin:g}], {target:g}, {classes})
+print(bounds.case, bounds.lower, bounds.upper)
+study = {rows}
+print(study.outside(), {{name: study.spread(name) for name in study.indicators}})
+"""

@@ -1,0 +1,199 @@
+"""The temperature that a target confidence needs, against an indicator; the margin bounds drawn in."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+
+from smart_core.errors import CalibrationError
+from smart_core.figures.chart import Chart
+from smart_core.figures.theme import SERIES, ink, template, translucent
+from smart_core.figures.words import counted, spoken
+from smart_core.theory.margin_bounds import bound_slopes
+from smart_core.theory.numerical_study import TargetStudy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SVG_UP_TO = 2_000
+LINE_POINTS = 60
+
+
+def target_chart(
+    study: TargetStudy,
+    indicator: str = "margin",
+    *,
+    source: str = "",
+    dark: bool = False,
+    height: int = 380,
+    uirevision: str = "target",
+) -> Chart:
+    """Solved T of every row against the margin (with the bounds), the max logit or its normalised form.
+
+    T is on a logarithmic axis. `source` names the rows in the words.
+    """
+    if not study.temperature.size:
+        raise CalibrationError("No temperature brings any of these rows to the target confidence; choose a higher one.")
+    x, t = study.indicators[indicator], study.temperature
+    bounds = indicator == "margin"
+    figure = go.Figure()
+    if bounds:
+        for trace in _bound_traces(study, dark):
+            figure.add_trace(trace)
+    kind = go.Scatter if x.size <= SVG_UP_TO else go.Scattergl
+    figure.add_trace(
+        kind(
+            x=x,
+            y=t,
+            mode="markers",
+            name="rows",
+            showlegend=bounds,
+            marker={"color": SERIES[1].color, "size": 4, "opacity": 0.55},
+            hovertemplate=f"{indicator} %{{x:.3f}}<br>T = %{{y:.3f}}<extra></extra>",
+        )
+    )
+    low, high = np.log10(t.min()), np.log10(t.max())
+    room = 0.05 * max(high - low, 0.5)
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_xaxes(title_text=indicator, nticks=6)
+    if bounds:  # on two logarithmic axes both bounds are straight and parallel, and the corner below is free
+        figure.update_xaxes(type="log", dtick=1)
+        figure.update_layout(legend={"orientation": "v", "x": 1, "xanchor": "right", "y": 0, "yanchor": "bottom"})
+    figure.update_yaxes(title_text=f"T for {study.target:g}", type="log", dtick=1, range=[low - room, high + room])
+    stem = "target-" + indicator.replace(" ", "-")
+    return Chart(figure, _alt(study, indicator, source), _table(study, indicator), stem)
+
+
+def _bound_traces(study: TargetStudy, dark: bool) -> list[go.Scatter]:
+    """Lower and, where there is one, upper bound, with the feasible side shaded."""
+    margin = study.indicators["margin"]
+    positive = margin[margin > 0]
+    start = float(positive.min()) if positive.size else 1e-3
+    m = np.geomspace(start, max(float(margin.max()), start * 1.01), LINE_POINTS)
+    low, high = bound_slopes(study.target, study.classes)
+    top = m * high if math.isfinite(high) else np.full(m.shape, float(study.temperature.max()) * 10)
+    shade = go.Scatter(
+        x=np.concatenate([m, m[::-1]]),
+        y=np.concatenate([m * low, top[::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=translucent(SERIES[0].color, 0.14),
+        line={"width": 0},
+        name="feasible",
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    ends = [("lower bound", low, SERIES[0].dash)]
+    if math.isfinite(high):
+        ends.append(("upper bound", high, "7px,3px"))
+    return [
+        shade,
+        *(
+            go.Scatter(
+                x=m,
+                y=m * slope,
+                mode="lines",
+                name=name,
+                line={"color": SERIES[0].color, "width": 2, "dash": dash},
+                hovertemplate=f"margin %{{x:.2f}}<br>{name} %{{y:.3f}}<extra></extra>",
+            )
+            for name, slope, dash in ends
+        ),
+    ]
+
+
+def feasible_chart(
+    target: float,
+    classes: int,
+    largest: float = 10.0,
+    *,
+    margin: float | None = None,
+    dark: bool = False,
+    height: int = 340,
+    uirevision: str = "feasible",
+) -> Chart:
+    """The feasible T against the margin for a target and K, on plain axes: both ends are lines through 0.
+
+    `margin` marks one margin's interval.
+    """
+    import pandas as pd
+
+    low, high = bound_slopes(target, classes)
+    if not math.isfinite(low):
+        raise CalibrationError(f"No row of {classes} classes with a positive margin reaches {target:g}.")
+    m = np.array([0.0, largest])
+    finite = math.isfinite(high)
+    ceiling = largest * (high if finite else 3 * low)
+    top = m * high if finite else np.full(2, ceiling)
+    figure = go.Figure(
+        [
+            go.Scatter(
+                x=np.concatenate([m, m[::-1]]),
+                y=np.concatenate([m * low, top[::-1]]),
+                mode="lines",
+                fill="toself",
+                fillcolor=translucent(SERIES[0].color, 0.16),
+                line={"width": 0},
+                name="feasible T",
+                hoverinfo="skip",
+            ),
+            go.Scatter(x=m, y=m * low, mode="lines", name="lower bound", line=SERIES[0].line()),
+        ]
+    )
+    if finite:
+        figure.add_trace(
+            go.Scatter(x=m, y=m * high, mode="lines", name="upper bound", line={**SERIES[0].line(), "dash": "7px,3px"})
+        )
+    if margin is not None:
+        ends = [margin * low, margin * high if finite else ceiling]
+        figure.add_trace(
+            go.Scatter(
+                x=[margin, margin],
+                y=ends,
+                mode="lines+markers",
+                name=f"margin {margin:g}",
+                line={"color": ink(dark).text, "width": 2},
+                marker={"size": 8, "symbol": ["circle", "circle" if finite else "triangle-up"]},
+                hovertemplate="T = %{y:.3f}<extra></extra>",
+            )
+        )
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_xaxes(title_text="margin", range=[0, largest], nticks=6)
+    figure.update_yaxes(title_text="T", range=[0, ceiling * 1.02], nticks=6)
+    at = np.linspace(0, largest, 11)
+    table = pd.DataFrame(
+        {"margin": at, "lower bound": at * low, "upper bound": at * high if finite else np.full(11, np.inf)}
+    )
+    end = f"{high:.3f} times the margin" if finite else "no upper bound"
+    words = f"{low:.3f} times the margin to {end}"
+    alt = f"Temperatures that can give confidence {target:g} to a row of {classes} classes: from {words}."
+    return Chart(figure, alt, table, "feasible")
+
+
+def _alt(study: TargetStudy, indicator: str, source: str) -> str:
+    t = study.temperature
+    whose = f" of {spoken(source)}" if source else ""
+    words = (
+        f"Temperature that gives confidence {study.target:g} against {indicator}, {counted(t.size, 'row')}{whose} of "
+        f"{study.classes} classes: T from {t.min():.3g} to {t.max():.3g}; among rows of about the same {indicator} it "
+        f"varies by a factor of {study.spread(indicator):.2f}"
+    )
+    if indicator == "margin":
+        low, high = bound_slopes(study.target, study.classes)
+        upper = f"{high:.3f}" if math.isfinite(high) else "infinity"
+        outside = study.outside()
+        words += f". Bounds from {low:.3f} to {upper} times the margin; {outside or 'no'} rows lie outside"
+    return words + (f". {counted(study.unsolved, 'row')} left out: no T gives the target." if study.unsolved else ".")
+
+
+def _table(study: TargetStudy, indicator: str) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {indicator: study.indicators[indicator], "T": study.temperature}
+    if indicator == "margin":
+        found = study.bounds()
+        columns |= {"lower bound": found.lower, "upper bound": found.upper}
+    return pd.DataFrame(columns)

@@ -1,0 +1,191 @@
+"""The simulator's law against what SMART has found of it, and the true error of methods as validation grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from smart_core.figures.chart import Chart
+from smart_core.figures.theme import ink, plain, style, template, translucent
+from smart_core.figures.words import counted, listed, percent
+from smart_core.theory.playground import Playground
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def recovery_chart(
+    result: Playground,
+    size: int | None = None,
+    *,
+    dark: bool = False,
+    height: int = 440,
+    uirevision: str = "recovery",
+) -> Chart:
+    """T*(m), SMART's map for each seed, and the one T of TS, at one validation size; below, where the rows lie."""
+    size = max(result.sizes, default=0) if size is None else size
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.8, 0.2], vertical_spacing=0.04)
+    curves = result.smart.get(size, np.empty((0, len(result.x))))
+    for seed, curve in enumerate(curves):
+        figure.add_trace(
+            go.Scatter(
+                x=result.x,
+                y=curve,
+                mode="lines",
+                name="SMART" if len(curves) == 1 else "SMART, each seed",
+                legendgroup="smart",
+                showlegend=seed == 0,
+                line={"color": style("smart").color, "width": 3 if len(curves) == 1 else 1.8},
+                hovertemplate=f"margin %{{x:.2f}}<br>T = %{{y:.3f}}<extra>SMART, seed {seed}</extra>",
+            ),
+            row=1,
+            col=1,
+        )
+    if size in result.ts:
+        figure.add_trace(
+            go.Scatter(
+                x=[result.x[0], result.x[-1]],
+                y=[result.ts[size]] * 2,
+                mode="lines",
+                name=f"TS, T = {result.ts[size]:.2f}",
+                line={"color": style("ts").color, "width": 1.5, "dash": "2px,3px"},
+                hoverinfo="skip",
+            ),
+            row=1,
+            col=1,
+        )
+    figure.add_trace(
+        go.Scatter(
+            x=result.x,
+            y=result.truth,
+            mode="lines",
+            name="the truth T*(m)",
+            line={"color": ink(dark).text, "width": 2.5, "dash": "8px,4px"},
+            hovertemplate="margin %{x:.2f}<br>T* = %{y:.3f}<extra>truth</extra>",
+        ),
+        row=1,
+        col=1,
+    )
+    figure.add_trace(
+        go.Bar(
+            x=(result.density_edges[:-1] + result.density_edges[1:]) / 2,
+            y=result.density,
+            marker={"color": translucent(ink(dark).quiet, 0.6), "line": {"width": 0}},
+            name="test rows",
+            showlegend=False,
+            hovertemplate="%{y:.1%} of the rows around %{x:.1f}<extra></extra>",
+        ),
+        row=2,
+        col=1,
+    )
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0.08)
+    figure.update_yaxes(title_text="temperature", rangemode="tozero", nticks=6, row=1, col=1)
+    figure.update_yaxes(title_text="rows", tickformat=".0%", nticks=3, row=2, col=1)
+    figure.update_xaxes(title_text="margin", row=2, col=1)
+    return Chart(figure, _recovery_alt(result, size), _recovery_table(result, size), "recovery")
+
+
+def _recovery_alt(result: Playground, size: int) -> str:
+    words = (
+        f"The law T*(m), from {result.truth.min():.2f} to {result.truth.max():.2f} over margins 0 to {result.x[-1]:.1f}"
+    )
+    off = result.recovery(size)
+    if np.isfinite(off):
+        seeds = counted(len(result.smart[size]), "seed")
+        words += f"; SMART fitted on {size:,} rows ({seeds}) is off by {percent(off)} of the temperature on average"
+    if size in result.ts:
+        words += f"; TS takes {result.ts[size]:.2f} for all"
+    return words + "."
+
+
+def _recovery_table(result: Playground, size: int) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {"margin": result.x, "true T": result.truth}
+    columns |= {f"SMART, seed {seed}": curve for seed, curve in enumerate(result.smart.get(size, ()))}
+    if size in result.ts:
+        columns["TS"] = np.full(len(result.x), result.ts[size])
+    return pd.DataFrame(columns)
+
+
+def true_error_chart(
+    result: Playground,
+    *,
+    conditional: bool = False,
+    dark: bool = False,
+    height: int = 440,
+    uirevision: str = "true-error",
+) -> Chart:
+    """True calibration error against the number of validation rows, mean and range over seeds.
+
+    E|p - q*|, each row against its own truth; `conditional` takes E|p - E[q* | p]| instead, what the ECE estimates.
+    """
+    values, mean = result.conditional if conditional else result.error, result.mean(conditional)
+    sizes = np.asarray(result.sizes, dtype=np.float64)
+    figure = go.Figure()
+    for i, id in enumerate(result.methods):
+        known = np.isfinite(mean[i])
+        if not known.any():
+            continue
+        look = style(id)
+        low, high = np.nanmin(values[i, known], axis=1), np.nanmax(values[i, known], axis=1)
+        figure.add_trace(
+            go.Scatter(
+                x=sizes[known],
+                y=mean[i, known],
+                mode="lines+markers",
+                name=plain(look.label),
+                line=look.line(),
+                marker={"color": look.color, "symbol": look.symbol, "size": 8},
+                error_y={
+                    "type": "data",
+                    "symmetric": False,
+                    "array": high - mean[i, known],
+                    "arrayminus": mean[i, known] - low,
+                    "thickness": 1,
+                    "width": 3,
+                },
+                hovertemplate=f"%{{x:,.0f}} rows<br>%{{y:.2%}}<extra>{plain(look.label)}</extra>",
+            )
+        )
+    room = 0.05 * max(float(np.log10(sizes[-1] / sizes[0])), 0.5)
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_xaxes(
+        title_text="validation rows",
+        type="log",
+        tickvals=sizes,
+        ticktext=[f"{size:,.0f}" for size in sizes],
+        range=[float(np.log10(sizes[0])) - room, float(np.log10(sizes[-1])) + room],
+    )
+    figure.update_yaxes(title_text="true calibration error", tickformat=".1~%", rangemode="tozero", nticks=6)
+    return Chart(figure, _error_alt(result, mean), _error_table(result, conditional), "true-error")
+
+
+def _error_alt(result: Playground, mean: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+    words = []
+    for i, id in enumerate(result.methods):
+        known = np.flatnonzero(np.isfinite(mean[i]))
+        if known.size:
+            first, last = int(known[0]), int(known[-1])
+            at = [f"{percent(mean[i, place])} with {result.sizes[place]:,} rows" for place in sorted({first, last})]
+            words.append(f"{style(id).label} {' and '.join(at)}")
+    return f"True calibration error by validation size: {listed(words) or 'nothing computed yet'}."
+
+
+def _error_table(result: Playground, conditional: bool) -> pd.DataFrame:
+    import pandas as pd
+
+    values = result.conditional if conditional else result.error
+    return pd.DataFrame(
+        [
+            {"method": id, "validation rows": size, "seed": seed, "true calibration error": float(values[i, j, seed])}
+            for i, id in enumerate(result.methods)
+            for j, size in enumerate(result.sizes)
+            for seed in range(values.shape[2])
+            if np.isfinite(values[i, j, seed])
+        ],
+        columns=["method", "validation rows", "seed", "true calibration error"],
+    )

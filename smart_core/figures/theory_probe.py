@@ -1,0 +1,189 @@
+"""NLL against a calibration witness: where on the margin each would move, and both along the path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from smart_core.figures.chart import Chart
+from smart_core.figures.theme import SERIES, ink, template, translucent
+from smart_core.theory.nll_probe import (
+    Estimate,
+    LocalTerms,
+    growth,
+    nll_contributions,
+    nll_derivative,
+    probe_contributions,
+    witness,
+)
+from smart_core.theory.probes import Plateau
+from smart_core.theory.scaling_path import ScalingPath
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+NLL, WITNESS, SMCE = SERIES[1], SERIES[0], SERIES[2]
+BINS = 40
+
+
+def slice_chart(
+    terms: LocalTerms,
+    low: float,
+    high: float,
+    probe: Plateau,
+    *,
+    dark: bool = False,
+    height: int = 420,
+    uirevision: str = "slice",
+) -> Chart:
+    """What each margin adds to d/ds NLL and to d/ds |witness| if it is sharpened; the chosen slice is shaded.
+
+    The bars of the slice add up to its derivatives. The last bar holds all margins beyond.
+    """
+    everything = np.ones(len(terms), dtype=np.bool_)
+    sign = 1.0 if witness(terms, probe).value >= 0 else -1.0
+    edges = np.linspace(0.0, max(float(np.quantile(terms.margin, 0.995)), 1e-9), BINS + 1)
+    place = np.minimum(np.searchsorted(edges, terms.margin, side="right") - 1, BINS - 1)
+
+    def by_bin(values: Array) -> Array:
+        return np.asarray(np.bincount(place, weights=values, minlength=BINS) / len(terms))
+
+    loss = by_bin(nll_contributions(terms, everything))
+    rate = by_bin(sign * probe_contributions(terms, everything, probe))
+    middle, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    for row, (name, look, values) in enumerate((("NLL", NLL, loss), ("|witness|", WITNESS, rate)), start=1):
+        figure.add_trace(
+            go.Bar(
+                x=middle,
+                y=values,
+                width=width * 0.9,
+                name=f"adds to d{name}/ds",
+                marker={"color": look.color, "line": {"width": 0}},
+                hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y:.2e}}<extra></extra>",
+            ),
+            row=row,
+            col=1,
+        )
+        figure.update_yaxes(
+            title_text=name, zeroline=True, zerolinecolor=ink(dark).quiet, nticks=5, exponentformat="e", row=row, col=1
+        )
+    figure.add_shape(
+        type="rect",
+        x0=low,
+        x1=min(high, float(edges[-1])),
+        y0=0,
+        y1=1,
+        xref="x",
+        yref="paper",
+        layer="below",
+        fillcolor=translucent(ink(dark).quiet, 0.2),
+        line={"width": 0},
+    )
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0)
+    figure.update_xaxes(range=[0, float(edges[-1])], nticks=7)
+    figure.update_xaxes(title_text="margin", row=2, col=1)
+    chosen = terms.within(low, high)
+    return Chart(
+        figure,
+        _slice_alt(terms, chosen, low, high, probe),
+        _slice_table(edges, loss, rate, low, high),
+        "slice",
+    )
+
+
+def _slice_alt(terms: LocalTerms, chosen: NDArray[np.bool_], low: float, high: float, probe: Plateau) -> str:
+    loss, rise = nll_derivative(terms, chosen), growth(terms, chosen, probe)
+    return (
+        f"What sharpening adds at each margin. On margins {low:.2f} to {high:.2f}, {int(chosen.sum()):,} of "
+        f"{len(terms):,} samples: NLL changes at {said(loss)}, the witness that looks at confidences "
+        f"{probe.low:.2f} to {probe.high:.2f} at {said(rise)} for each unit of s."
+    )
+
+
+def said(estimate: Estimate) -> str:
+    """`-1.2e-03 ± 4e-04`."""
+    return f"{estimate.value:.2e} ± {estimate.error:.0e}"
+
+
+def _slice_table(edges: Array, loss: Array, rate: Array, low: float, high: float) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {"margin from": edges[:-1], "margin to": edges[1:], "adds to dNLL/ds": loss, "adds to d|witness|/ds": rate}
+    ).assign(**{"slice from": low, "slice to": high})
+
+
+def path_chart(
+    path: ScalingPath,
+    nll_slope: float,
+    witness_slope: float,
+    *,
+    dark: bool = False,
+    height: int = 420,
+    uirevision: str = "path",
+) -> Chart:
+    """Changes of NLL, of |witness| and of exact smCE with s, from s = 1; dashed, the tangents by the derivatives."""
+    s, home = path.s, int(np.abs(path.s - 1.0).argmin())
+    changes = {
+        "NLL": path.nll - path.nll[home],
+        "|witness|": np.abs(path.witness) - abs(path.witness[home]),
+        "smCE": path.smce - path.smce[home],
+    }
+    figure = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.05)
+    for row, ((name, change), look) in enumerate(zip(changes.items(), (NLL, WITNESS, SMCE), strict=True), start=1):
+        figure.add_trace(
+            go.Scatter(
+                x=s,
+                y=change,
+                mode="lines+markers",
+                name=name,
+                line={"color": look.color, "width": 2.5},
+                marker={"color": look.color, "symbol": look.symbol, "size": 7},
+                hovertemplate=f"s = %{{x:.2f}}<br>change of {name} %{{y:.2e}}<extra></extra>",
+            ),
+            row=row,
+            col=1,
+        )
+        figure.update_yaxes(zeroline=True, zerolinecolor=ink(dark).quiet, nticks=4, exponentformat="e", row=row, col=1)
+    for row, slope in ((1, nll_slope), (2, witness_slope)):
+        figure.add_trace(
+            go.Scatter(
+                x=s,
+                y=slope * (s - 1.0),
+                mode="lines",
+                name="tangent",
+                showlegend=row == 1,
+                line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
+                hoverinfo="skip",
+            ),
+            row=row,
+            col=1,
+        )
+    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    figure.update_xaxes(title_text="s (to the right: sharper)", row=3, col=1)
+    return Chart(figure, _path_alt(path, changes), _path_table(path, changes), "path")
+
+
+def _path_alt(path: ScalingPath, changes: dict[str, Array]) -> str:
+    ends = ", ".join(f"{name} by {change[-1]:+.2e}" for name, change in changes.items())
+    back = ", ".join(f"{name} by {change[0]:+.2e}" for name, change in changes.items())
+    return (
+        f"The slice's logits scaled by s from {path.s[0]:g} to {path.s[-1]:g}. At s = {path.s[-1]:g} (sharper) the set "
+        f"changes: {ends}. At s = {path.s[0]:g}: {back}."
+    )
+
+
+def _path_table(path: ScalingPath, changes: dict[str, Array]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {"s": path.s, "NLL": path.nll, "witness": path.witness, "smCE": path.smce}
+        | {f"change of {name}": change for name, change in changes.items()}
+    )

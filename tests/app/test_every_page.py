@@ -1,0 +1,60 @@
+"""Every page opens: with each sample, with a set that has logits and labels alone, and with no data at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import sample_logits
+from pages.shared import library
+from pages.shared.desk import Held
+from pages.shared.routing import ORDER, PAGES
+from smart_core.data.logitset import LogitSet, Part
+from tests.app.driving import open_page
+
+TITLES = {file: title for pages in PAGES.values() for file, title in pages.items()}
+
+
+def visited(app: AppTest) -> Iterator[str]:
+    """Every page in the order of the menu; each has its title and no error."""
+    for file in ORDER:
+        app.switch_page(file).run()
+        assert not app.exception, file
+        assert not app.error, (file, [box.value for box in app.error])
+        assert app.title[0].value == TITLES[file]
+        yield file
+
+
+@pytest.mark.parametrize("sample", library.samples())
+def test_with_each_sample(sample: str) -> None:
+    app = open_page("start", sample)
+    for file in visited(app):
+        assert app.selectbox(key="data").value == sample, file
+
+
+def test_with_logits_and_labels_alone() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 3, 300)
+    logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
+    bare = LogitSet("bare", Part(logits[:150], labels[:150]), Part(logits[150:], labels[150:]))
+    app = open_page("start")
+    app.session_state["desk"].sets["0123456789ab"] = Held(bare, "bare", 'sc.load("bare.npz")')
+    app.run().selectbox(key="data").set_value("0123456789ab").run()
+    assert list(visited(app)) == ORDER
+
+
+def test_with_no_data_every_page_leads_to_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sample_logits, "path", lambda name: tmp_path / f"{name}.npz")
+    app = open_page("start", "")
+    assert not app.exception
+    assert not app.error
+    assert app.title[0].value == "Start"
+    for file in ORDER[1:]:
+        app.switch_page(file).run()
+        assert not app.exception, file
+        assert app.title[0].value == "Start", file
+        assert "no data set yet" in app.info[0].value, file

@@ -1,0 +1,244 @@
+"""What breaks beneath the program: a full disk at any point of a save, and work that raises anything."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import smart_core as sc
+from pages.shared import jobs
+from pages.shared.jobs import Job, Tray
+from pages.shared.wording import plain_text
+from smart_core import atomic
+from smart_core.data.simulate import simulate
+from smart_core.errors import CalibrationError, Cancelled, SmartError
+from smart_core.export.probabilities import save_probabilities
+from smart_core.workspace import Workspace, load_workspace, save_workspace
+from tests.app.driving import open_page, wait
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def data() -> sc.LogitSet:
+    drawn = simulate(400, 4, seed=2)
+    return sc.LogitSet(
+        "faulty",
+        sc.data.Part(drawn.logits[:200], drawn.labels[:200]),
+        sc.data.Part(drawn.logits[200:], drawn.labels[200:]),
+    )
+
+
+# -- a full disk --------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """A disk that is full after so many calls that touch it: every write, flush, sync, change of mode and rename."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.room, self.calls = room, 0
+        original = atomic.NamedTemporaryFile
+
+        def opened(*arguments: Any, **named: Any) -> Any:
+            self.spend()
+            handle = original(*arguments, **named)
+            handle.write = self.watched(handle.file.write)
+            handle.flush = self.watched(handle.file.flush)
+            return handle
+
+        monkeypatch.setattr(atomic, "NamedTemporaryFile", opened)
+        monkeypatch.setattr(atomic.os, "fsync", self.watched(os.fsync))
+        monkeypatch.setattr(Path, "chmod", self.watched(Path.chmod))
+        monkeypatch.setattr(Path, "replace", self.watched(Path.replace))
+
+    def spend(self) -> None:
+        self.calls += 1
+        if self.calls > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def watched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.spend()
+            return function(*arguments, **named)
+
+        return call
+
+
+def test_a_disk_that_fills_up_at_any_point_of_a_save_leaves_the_old_workspace(
+    data: sc.LogitSet, tmp_path: Path
+) -> None:
+    path = tmp_path / "kept.zip"
+    save_workspace(path, Workspace({"turn": 1}, [data]))
+    old = path.read_bytes()
+    points = 0
+    for room in range(10_000):
+        with pytest.MonkeyPatch.context() as patch:
+            disk = Disk(patch, room)
+            try:
+                save_workspace(path, Workspace({"turn": 2}, [data]))
+                break
+            except SmartError as error:  # anything else would be a traceback
+                said = str(error)
+        points += 1
+        assert disk.calls > room
+        assert path.read_bytes() == old, f"the old file was touched at call {room}"
+        assert list(tmp_path.iterdir()) == [path], f"something was left behind at call {room}"
+        assert os.strerror(errno.ENOSPC) in said
+        assert said.count("\n") == 0
+    assert points > 20, "the save touched the disk fewer times than it has parts"
+    assert load_workspace(path).view == {"turn": 2}
+    print(
+        f"\ndisk full at each of {points} points of a save: the old workspace whole, one sentence, nothing left behind"
+    )
+
+
+def test_a_limit_of_the_system_itself_leaves_the_old_workspace(tmp_path: Path) -> None:
+    """The same with the real file system, which refuses to let a file grow."""
+    path = tmp_path / "kept.zip"
+    save_workspace(path, Workspace({"turn": 1}))
+    old = path.read_bytes()
+    code = f"""
+import resource, signal
+import numpy as np
+import smart_core as sc
+from smart_core.errors import WorkspaceError
+from smart_core.workspace import Workspace, save_workspace
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+noise = np.random.default_rng(0).standard_normal(500_000)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    save_workspace({str(path)!r}, Workspace({{}}, [], {{}}, {{"noise": noise}}))
+except WorkspaceError as error:
+    print("said:", error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert found.stderr == ""
+    assert found.stdout.startswith("said: ")
+    assert found.stdout.count("\n") == 1
+    assert path.read_bytes() == old
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["calibrator", "probabilities"])
+def test_other_files_are_kept_alike(kind: str, data: sc.LogitSet, tmp_path: Path) -> None:
+    fitted = sc.calibrators.get("ts").fit(data.validation.logits, data.validation.labels)
+    path = tmp_path / ("kept.safetensors" if kind == "calibrator" else "kept.npz")
+
+    def save() -> None:
+        if kind == "calibrator":
+            fitted.save(path)
+        else:
+            save_probabilities(fitted, data.test, path)
+
+    save()
+    old = path.read_bytes()
+    for room in range(10_000):
+        with pytest.MonkeyPatch.context() as patch:
+            Disk(patch, room)
+            try:
+                save()
+                break
+            except (SmartError, OSError) as error:
+                said = str(error)
+        assert os.strerror(errno.ENOSPC) in said
+        assert path.read_bytes() == old
+        assert list(tmp_path.iterdir()) == [path]
+    assert room >= 4
+
+
+# -- work that raises ---------------------------------------------------------------------------------------
+
+
+class Unspeakable(Exception):
+    """An error that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+RAISED = [
+    ValueError("two\nlines"),
+    MemoryError(),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    RecursionError("deep"),
+    OSError(errno.ENOSPC, "No space left on device"),
+    Unspeakable(),
+    CalibrationError("The fit needs at least two classes."),
+    BaseException("bare"),
+    ValueError("x" * 100_000),
+]
+
+
+@pytest.fixture
+def tray(monkeypatch: pytest.MonkeyPatch) -> Tray:
+    monkeypatch.setattr(jobs, "_LINE", jobs.Line(1))
+    return Tray()
+
+
+def ended(job: Job) -> Job:
+    deadline = time.monotonic() + 30
+    while job.active:
+        assert time.monotonic() < deadline, f"the job '{job.title}' is still {job.state}"
+        time.sleep(0.005)
+    return job
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseException, tray: Tray) -> None:
+    def fails(run: Any) -> None:
+        raise error
+
+    done = threading.Event()
+    failed = ended(tray.start("Fit it", fails, kind="compare", about="a"))
+    assert failed.state == "failed"
+    assert failed.reason.endswith(".")
+    assert "\n" not in failed.reason
+    assert len(failed.reason) < 300
+    after = ended(tray.start("Fit again", lambda run: done.set(), kind="compare", about="a"))
+    assert (after.state, done.is_set()) == ("done", True)
+
+
+def test_work_that_was_cancelled_is_no_failure(tray: Tray) -> None:
+    def stops(run: Any) -> None:
+        raise Cancelled("The computation was cancelled.")
+
+    assert ended(tray.start("Fit it", stops, kind="compare", about="a")).state == "cancelled"
+
+
+def test_a_system_without_threads_is_told_in_a_sentence(tray: Tray, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        job = tray.start("Fit it", lambda run: None, kind="compare", about="a")
+    assert job.state == "failed"
+    assert job.reason.endswith(".")
+    assert ended(tray.start("Fit again", lambda run: None, kind="compare", about="a")).state == "done"
+
+
+def test_a_failed_job_stands_in_the_tray_and_the_page_goes_on() -> None:
+    """The dashboard itself: a job's thread is told to exit, the sentence is drawn, and the next job is done."""
+
+    def exits(run: Any) -> None:
+        raise SystemExit(1)
+
+    app = open_page("guide")
+    held = app.session_state["desk"].tray
+    held.start("Fit it", exits, kind="compare", about="a")
+    wait(app)
+    said = plain_text("It failed unexpectedly (SystemExit: 1).")
+    assert [box.value for box in app.sidebar.error] == [f"**Fit it**: {said}"]
+    held.start("Fit again", lambda run: None, kind="compare", about="a")
+    wait(app)
+    assert any(caption.value.startswith("✓ Fit again") for caption in app.sidebar.caption)

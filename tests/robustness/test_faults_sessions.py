@@ -1,0 +1,127 @@
+"""The line is cut, the server is killed: the session is kept or restored, and a sentence is shown."""
+
+from __future__ import annotations
+
+import io
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from smart_core.workspace import load_workspace
+from tests.browser.chromium import ADVICE, executable
+from tests.robustness.sessions_client import Lost, Visitor
+from tests.robustness.sessions_files import marked, word
+from tests.robustness.sessions_server import free_port, running
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+PATIENCE = 90_000
+"""Milliseconds to wait for the browser on a busy machine."""
+
+
+def with_fit(visitor: Visitor, folder: Path, number: int, *, epochs: int = 20) -> None:
+    """A file of the visitor's own, and TS and SMART started on it; the visitor stays on Compare."""
+    visitor.open("start", "data=digits")
+    visitor.upload("start-files", marked(folder, number, 0))
+    visitor.open("compare")
+    ticks = {key: key in ("compare-ts", "compare-smart") for key in visitor.widgets if key.startswith("compare-")}
+    visitor.touch({"seeds": 1, "set-smart-epochs": epochs, **ticks})
+    visitor.touch({"fit-selected": True})
+
+
+def test_a_cut_line_is_taken_up_again_with_everything_on_the_desk(tmp_path: Path) -> None:
+    """Cut while a fit runs: the fit goes on, and the same session finds its file and its rows."""
+    with running(tmp_path / "server.log") as server:
+        visitor = Visitor(server.address)
+        with_fit(visitor, tmp_path, 7)
+        before = visitor.session
+        visitor.cut()
+        with pytest.raises(Lost):
+            visitor.open("compare")
+        visitor.dial_again()
+        visitor.open("compare")
+        assert visitor.session == before
+        visitor.settle()
+        assert word(7).encode() in visitor.latest
+        assert b"2 methods" in visitor.latest
+        assert visitor.problems == []
+        other = Visitor(server.address)
+        other.open("compare", "data=digits")
+        assert other.session != before
+        assert other.markers == set()
+        other.leave()
+        visitor.leave()
+
+
+def in_a_thread_of_its_own(work: Callable[[], None]) -> None:
+    """Playwright allows itself once a thread, and the other browser tests have theirs in this one."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+
+
+def idle(page: Page) -> None:
+    app = page.get_by_test_id("stApp")
+    expect(app).to_have_attribute("data-test-connection-state", "CONNECTED", timeout=PATIENCE)
+    expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=PATIENCE)
+
+
+def test_a_server_killed_during_a_fit_is_told_and_a_workspace_brings_everything_back(tmp_path: Path) -> None:
+    path = executable()
+    assert path is not None, ADVICE
+    in_a_thread_of_its_own(lambda: _killed_and_back(path, tmp_path))
+
+
+def _killed_and_back(chromium: str, folder: Path) -> None:
+    port, log = free_port(), folder / "server.log"
+    saved = folder / "saved.zip"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, headless=True, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        with running(log, port=port) as server:
+            page.goto(f"{server.address}/start?data=digits")
+            page.locator(".st-key-start-files input[type=file]").set_input_files(marked(folder, 8, 0))
+            expect(page.get_by_test_id("stSidebar").get_by_text("judged on 600")).to_be_visible(timeout=PATIENCE)
+            idle(page)
+            page.get_by_test_id("stHeader").get_by_text("Take away").click()
+            page.get_by_role("menuitem", name="Export", exact=True).click()
+            expect(page.get_by_role("heading", name="Export", level=1)).to_be_visible(timeout=PATIENCE)
+            with page.expect_download() as download:
+                page.get_by_role("button", name="Download workspace").click()
+            download.value.save_as(saved)
+            idle(page)
+            page.get_by_role("button", name="Fit SMART").click()
+            expect(page.locator(".st-key-tray").get_by_text("Fit SMART").first).to_be_visible(timeout=PATIENCE)
+            server.kill()
+            # Streamlit's own words: a dialog, or a line where the page's state is shown
+            expect(page.get_by_text("Connection error").or_(page.get_by_text("Connecting")).first).to_be_visible(
+                timeout=PATIENCE
+            )
+        assert zipfile.ZipFile(io.BytesIO(saved.read_bytes())).testzip() is None
+        assert [data.class_names[0] for data in load_workspace(saved).sets if data.class_names] == [word(8)]
+        with running(log, port=port) as server:
+            # the window finds the new server by itself; its session is gone, and the way back is said
+            idle(page)
+            page.goto(f"{server.address}/start")
+            page.locator(".st-key-start-restore input[type=file]").set_input_files(saved)
+            expect(page.get_by_test_id("stSidebar").get_by_text("judged on 600")).to_be_visible(timeout=PATIENCE)
+            idle(page)
+            assert word(8) in page.content()
+        browser.close()
