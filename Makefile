@@ -15,7 +15,7 @@ run: .venv/installed ## set up once, then open the dashboard
 	$(BIN)/streamlit run dashboard.py
 
 test: lint browser ## set up once, then every check and every test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
 
 bench: .venv/installed-dev ## speed side by side with other ways; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.speed
@@ -24,7 +24,8 @@ bench: .venv/installed-dev ## speed side by side with other ways; writes benchma
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.dashboard
 
-soak: .venv/installed-dev ## an hour of broken files and crowds of sessions
+soak: .venv/installed-dev ## an hour: every long test, thousands of broken files, a crowd of sessions
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope -m long
 	$(BIN)/python -m tests.robustness.soak
 
 lint: .venv/installed-dev ## style, formatting and types, nothing changed

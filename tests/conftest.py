@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 from tests import other_device
 
@@ -14,6 +17,22 @@ torch.set_num_threads(1)
 other_device.register()
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def long_but(*kept: str) -> Callable[[Iterable[str]], list[Any]]:
+    """Cases of a parametrized test, of which all but the `kept` are left to `make soak`."""
+    return lambda cases: [pytest.param(case, marks=() if case in kept else pytest.mark.long) for case in cases]
+
+
+class OneBrowser(LoadScopeScheduling):
+    """Tests go to any worker one by one, those with a browser all to the same: two at once slow each other down."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "browser" if nodeid.startswith(("tests/browser/", "tests/robustness/test_faults_sessions")) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneBrowser:
+    return OneBrowser(config, log)
 
 
 def real_data(name: str) -> Path:

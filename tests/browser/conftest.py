@@ -8,10 +8,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +25,16 @@ PATIENCE = 60_000
 """Milliseconds to wait for a page on a busy machine."""
 
 expect.set_options(timeout=PATIENCE)
+
+
+def looks(pages: Iterable[str]) -> list[Any]:
+    """Each page wide and light, and narrow and dark; in turn one of the two is left to `make soak`."""
+    cases = []
+    for number, page in enumerate(pages):
+        for other, (width, dark) in enumerate(((1280, False), (400, True))):
+            marks = () if (number + other) % 2 == 0 else pytest.mark.long
+            cases.append(pytest.param(page, width, dark, marks=marks, id=f"{page}-{width}"))
+    return cases
 
 
 @dataclass

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 Open = Callable[..., Visit]
 

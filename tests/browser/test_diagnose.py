@@ -9,8 +9,6 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, serve
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 Open = Callable[..., Visit]
 
 

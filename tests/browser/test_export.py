@@ -8,15 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 
 import sample_logits
 import smart_core as sc
 from tests.browser import conftest
 from tests.browser.conftest import Visit, serve
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 Open = Callable[..., Visit]
 

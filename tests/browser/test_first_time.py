@@ -7,14 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 import smart_core as sc
 from tests.browser.conftest import Visit, serve
 from tests.conftest import ROOT
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 Open = Callable[..., Visit]
 

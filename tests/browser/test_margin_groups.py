@@ -12,8 +12,6 @@ from playwright.sync_api import expect
 import sample_logits
 from tests.browser.conftest import Visit
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 Open = Callable[..., Visit]
 
 FITS = 240_000

@@ -22,8 +22,6 @@ from tests.browser import conftest
 from tests.browser.conftest import Visit
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 NASTY = '</script><script>window.stolen = 1</script><img src=x onerror="window.stolen = 2">'
 CHARTS = 5
 

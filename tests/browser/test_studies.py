@@ -8,9 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import Visit
-
-pytestmark = pytest.mark.xdist_group("browser")
+from tests.browser.conftest import Visit, looks
 
 Open = Callable[..., Visit]
 
@@ -36,8 +34,7 @@ def cells(chart: Locator) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)], ids=["wide-light", "narrow-dark"])
-@pytest.mark.parametrize("path", STUDIES)
+@pytest.mark.parametrize(("path", "width", "dark"), looks(STUDIES))
 def test_looks(server: str, visit: Open, path: str, width: int, dark: bool) -> None:
     query, title, button, chart = STUDIES[path]
     seen = visit(f"{server}/{path}?{query}", width=width, dark=dark)

@@ -9,9 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
-
-pytestmark = pytest.mark.xdist_group("browser")
+from tests.browser.conftest import Visit, looks
 
 Open = Callable[..., Visit]
 
@@ -30,8 +28,7 @@ def address(server: str, view: str, more: str = "data=digits") -> str:
     return f"{server}/theory?{more}&view={quote(view)}"
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)], ids=["wide-light", "narrow-dark"])
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("view", "width", "dark"), looks(VIEWS))
 def test_looks(server: str, visit: Open, view: str, width: int, dark: bool) -> None:
     seen = visit(address(server, view), width=width, dark=dark)
     page = seen.page

@@ -8,13 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 
 from smart_core.data.simulate import simulate
 from tests.browser.conftest import Visit
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 Open = Callable[..., Visit]
 

@@ -19,6 +19,7 @@ from smart_core.metrics.classwise_cells import classwise_cells
 from smart_core.metrics.difference import Difference, paired_difference
 from smart_core.metrics.floor import noise_floor
 from smart_core.metrics.intervals import Interval, interval
+from tests.conftest import long_but
 from tests.metrics.simulated import LAWS, PAIRS, ClassLaw, Model, TopLabelLaw, half_tempered, softmax, tempered, tilted
 
 Vector = NDArray[np.float64]
@@ -47,7 +48,7 @@ def _assert_covers(found: list[Interval], truth: float, widest: float) -> None:
     assert width <= widest
 
 
-@pytest.mark.parametrize("law_name", LAWS)
+@pytest.mark.parametrize("law_name", long_but("calibrated", "strong", "wrong in the top tenth")(LAWS))
 @pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
 def test_interval_of_a_calibration_error_covers(metric: str, law_name: str) -> None:
     law, samples = LAWS[law_name]
@@ -87,7 +88,7 @@ def _covers_classwise(law: ClassLaw, model: Model, samples: int) -> None:
     _assert_covers(found, truth, widest=1.3 * float(np.mean(floors)) + 2 * 2.4 * float(np.std(values)))
 
 
-@pytest.mark.parametrize("model_name", CLASS_MODELS)
+@pytest.mark.parametrize("model_name", long_but("calibrated", "over-confident")(CLASS_MODELS))
 def test_interval_of_the_classwise_error_covers(model_name: str) -> None:
     _covers_classwise(ClassLaw(5), CLASS_MODELS[model_name], 1000)
 
@@ -184,7 +185,7 @@ def _paired(metric: str, name: str) -> list[Difference]:
     return found
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", long_but("equal errors of opposite signs", "one calibrated")(PAIRS))
 @pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
 def test_paired_difference_covers(metric: str, name: str, request: pytest.FixtureRequest) -> None:
     if (metric, name) == ("smece", "equal errors of opposite signs"):
@@ -200,7 +201,7 @@ CLASS_PAIRS: dict[str, tuple[Model, Model]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLASS_PAIRS)
+@pytest.mark.parametrize("name", long_but("one calibrated", "equal errors")(CLASS_PAIRS))
 def test_paired_difference_of_the_classwise_error_covers(name: str) -> None:
     law, models = ClassLaw(5), CLASS_PAIRS[name]
     errors = [law.classwise_error(model) for model in models]

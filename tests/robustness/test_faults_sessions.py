@@ -17,7 +17,7 @@ from tests.robustness.sessions_client import Lost, Visitor
 from tests.robustness.sessions_files import marked, word
 from tests.robustness.sessions_server import free_port, running
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.long
 
 PATIENCE = 90_000
 """Milliseconds to wait for the browser on a busy machine."""

@@ -95,6 +95,7 @@ class Crowd:
             thread.join()
 
 
+@pytest.mark.long
 def test_every_method_gives_the_same_bits_beside_other_fits(threads: int) -> None:
     """Alone; beside four threads of fits; in new threads there; and in another process that works at the same time."""
     alone = {method: bits(method) for method in methods()}

@@ -17,7 +17,7 @@ from tests.robustness.sessions import crowd
 SESSIONS, MINUTES, BIG = 6, 0.4, 100
 
 
-@pytest.mark.xdist_group("browser")
+@pytest.mark.long
 def test_sessions_side_by_side(tmp_path: Path) -> None:
     outcome = crowd(SESSIONS, MINUTES, BIG, tmp_path)
     print(f"\n{outcome.table()}")
