@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import other_device
 
 torch.set_num_threads(1)
 other_device.register()
+settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -42,3 +46,11 @@ def real_data(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"real logits missing: {name} (set SMART_REAL_DATA to the folder that holds it)")
     return path
+
+
+@pytest.fixture(autouse=True)
+def main_is_given_back() -> Iterator[None]:
+    """AppTest puts the app in the place of `__main__`, which processes started later would run."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smart_core.errors import CalibrationError
@@ -38,7 +38,6 @@ tied_margins = st.lists(
 ).map(lambda values: np.array(values, dtype=np.float32))
 
 
-@settings(deadline=None)
 @given(tied_margins, st.integers(1, 12))
 def test_quantile_groups_are_never_empty_and_keep_every_sample_in_order(margin: np.ndarray, groups: int) -> None:
     edges = margin_edges(margin, groups)

@@ -57,7 +57,7 @@ def test_soft_ece_is_the_limit_of_charbonnier():
     torch.testing.assert_close(soft_ece(profile, beta, sigma=0.05, bins=15), limit, atol=1e-9, rtol=0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.sampled_from([0.02, 0.05, 0.5]), st.sampled_from([1e-3, 1.0]))
 def test_hand_written_gradient(seed: int, sigma: float, delta: float):
     logits, labels, beta = sample(12, 4, seed)

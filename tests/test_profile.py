@@ -78,7 +78,7 @@ def test_losses_follow_from_the_log_partition(classes: int):
             torch.testing.assert_close(value.double(), truth[name], rtol=1e-4, atol=2e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.floats(math.log(0.1), math.log(20.0)))
 def test_table_agrees_with_direct_sum_for_random_rows(seed: int, log_temperature: float):
     generator = torch.Generator().manual_seed(seed)

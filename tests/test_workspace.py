@@ -326,7 +326,7 @@ def test_truncated(content, share: float):
     refused(content[: int(len(content) * share)], "not a workspace, or not a whole one")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=5))
 def test_flipped_bytes_are_refused_or_harmless(content, places):
     spoiled = bytearray(content)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from smart_core.calibrators.linear import MANY_CLASSES, LinearCalibrator, Penalty, log_probabilities, odir
@@ -44,8 +43,8 @@ class Dirichlet(LinearCalibrator):
     def _inputs(self, logits: Logits) -> Tensor:
         return log_probabilities(logits)
 
-    def _identity(self, classes: int, device: torch.device) -> Tensor:
-        return torch.eye(classes, device=device)
+    def _shape(self, classes: int) -> tuple[int, ...]:
+        return (classes, classes)
 
     def _set_penalty(self, beta: float) -> Penalty | None:
         if self.classes_ >= MANY_CLASSES and self.reg_lambda is None and self.reg_mu is None:

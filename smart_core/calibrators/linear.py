@@ -7,6 +7,7 @@ start. The loss is the mean NLL plus a `Penalty`.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -84,30 +85,31 @@ class LinearCalibrator(Calibrator):
         """The rows x, for which `softmax(x / T)` must be temperature scaling."""
 
     @abstractmethod
-    def _identity(self, classes: int, device: torch.device) -> Tensor:
-        """A vector of ones for a diagonal W, the unit matrix for a full one."""
+    def _shape(self, classes: int) -> tuple[int, ...]:
+        """Of W: (K,) for a diagonal one, (K, K) for a full one."""
 
     @abstractmethod
     def _set_penalty(self, beta: float) -> Penalty | None:
         """The regularisation that the settings ask for; None where they leave it to the number of classes."""
 
     def _fit(self, data: FitData, run: Run) -> None:
-        entries = self._identity(data.classes, torch.device("meta")).numel()
+        shape = self._shape(data.classes)
+        entries = math.prod(shape)
         if entries > MOST_ENTRIES:
             raise CalibrationError(
                 f"{self.label}: {data.classes:,} classes need a map of {entries:,} numbers, more than can be fitted "
                 "here; choose a method that does not grow with the square of the classes, such as Vector or SMART."
             )
         beta = minimise_nll(data.logits, data.labels, run)
-        identity = self._identity(data.classes, data.logits.device)
+        device = data.logits.device
+        identity = torch.ones(shape, device=device) if len(shape) == 1 else torch.eye(data.classes, device=device)
         x = map_rows(lambda rows: self._inputs(rows) * beta, data.logits, run, "reading the logits")
-        penalty = self._penalty(x, beta, identity.numel() + data.classes)
+        penalty = self._penalty(x, beta, entries + data.classes)
         weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run)
         self.weight_ = weight * beta
 
     def learned(self) -> dict[str, Shape]:
-        weight = self._identity(self.classes_, torch.device("meta"))
-        return {"weight_": tuple(weight.shape), "bias_": (self.classes_,)}
+        return {"weight_": self._shape(self.classes_), "bias_": (self.classes_,)}
 
     def _penalty(self, x: Tensor, beta: float, parameters: int) -> Penalty:
         penalty, many = self._set_penalty(beta), x.shape[1] >= MANY_CLASSES

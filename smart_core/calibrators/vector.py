@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from smart_core.calibrators.linear import LinearCalibrator, Penalty, centred
@@ -33,8 +32,8 @@ class VectorScaling(LinearCalibrator):
     def _inputs(self, logits: Logits) -> Tensor:
         return centred(logits)
 
-    def _identity(self, classes: int, device: torch.device) -> Tensor:
-        return torch.ones(classes, device=device)
+    def _shape(self, classes: int) -> tuple[int, ...]:
+        return (classes,)
 
     def _set_penalty(self, beta: float) -> Penalty | None:
         return None if self.reg is None else Penalty(diagonal=self.reg, intercept=self.reg)

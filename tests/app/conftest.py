@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,11 +23,3 @@ def menu_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
         PagesManager.uses_pages_directory = False
 
     monkeypatch.setattr(PagesManager, "__init__", with_menu)
-
-
-@pytest.fixture(autouse=True)
-def main_is_given_back() -> Iterator[None]:
-    """AppTest puts the app in the place of `__main__`, which processes started later would run."""
-    main = sys.modules["__main__"]
-    yield
-    sys.modules["__main__"] = main

@@ -102,7 +102,7 @@ def test_planted_groups_are_found() -> None:
     assert distance(fitted) < 0.2 * distance(one)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1e-38, 1e-8, 1e-4, 1.0, 1e4]))
 def test_top1_never_changes(seed: int, spread: float) -> None:
     rng = np.random.default_rng(seed)

@@ -169,7 +169,7 @@ def test_degenerate_sets_give_proper_rows(sample: Sample) -> None:
 TOP1 = fit(network(200, 6, seed=7))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1e-8, 1e-4, 1.0, 1e4]))
 def test_top1_never_changes(seed: int, spread: float) -> None:
     rng = np.random.default_rng(seed)

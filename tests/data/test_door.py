@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
@@ -169,7 +169,6 @@ def test_clean_set_says_only_that_it_was_split():
     assert codes(whole()) == {"split"}
 
 
-@settings(deadline=None)
 @given(st.integers(2, 6), st.integers(0, 50), st.sampled_from([np.float32, np.float64]))
 def test_probabilities_become_log_probabilities(classes, seed, dtype):
     z, y = example(30, classes, seed)
@@ -190,7 +189,6 @@ def test_zero_probabilities_are_floored_and_counted():
     assert f"{np.count_nonzero(p == 0)} zeros" in text
 
 
-@settings(deadline=None)
 @given(st.integers(0, 50), st.sampled_from([1e31, 1e37, 5e37]), st.booleans())
 def test_margins_at_the_end_of_float32_are_finite_and_no_prediction_changes(seed, scale, mask):
     z, y = example(30, 5, seed)

@@ -65,7 +65,7 @@ def test_truncated(name, share):
 
 
 @pytest.mark.parametrize("name", FUZZED)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_flipped_bytes(name, data):
     content = bytearray(FILES[name])
@@ -74,7 +74,6 @@ def test_flipped_bytes(name, data):
     attempt(bytes(content), name)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(EXTENSIONS))
 def test_noise(content, extension):
     attempt(content, f"a.{extension}")

@@ -122,7 +122,7 @@ def test_temperature_is_the_law_at_the_stored_margin() -> None:
     np.testing.assert_allclose(data.true_correctness(other), truth[np.arange(700), other], rtol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.integers(1, 3 * BLOCK_ROWS),
     cut=st.integers(1, 3 * BLOCK_ROWS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smart_core.data import stratified_split, stratified_subset
@@ -12,7 +12,6 @@ from smart_core.data import stratified_split, stratified_subset
 LABELS = st.lists(st.integers(0, 6), min_size=2, max_size=120).map(np.array)
 
 
-@settings(deadline=None)
 @given(LABELS, st.floats(0.01, 0.99), st.integers(0, 5))
 def test_split_is_a_partition_in_proportion(labels, fraction, seed):
     validation, test = stratified_split(labels, fraction, seed)
@@ -26,7 +25,6 @@ def test_split_is_a_partition_in_proportion(labels, fraction, seed):
         assert abs(np.sum(labels[validation] == label) - quota) < 1
 
 
-@settings(deadline=None)
 @given(LABELS, st.integers(0, 3), st.data())
 def test_subsets_are_nested_and_in_proportion(labels, seed, data):
     small = data.draw(st.integers(1, len(labels)))

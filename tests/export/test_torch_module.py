@@ -55,7 +55,8 @@ def test_traced_on_seven_rows_it_holds_for_others(id: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the deprecation, and of the sizes of what was learned, which are constant
         traced = torch.jit.trace(as_module(calibrator), tuple(part[:7] for part in given), check_trace=False)
-    assert torch.equal(traced(*given), expected(calibrator, given))
+    # TorchScript multiplies matrices in an order of its own, which differs from processor to processor
+    torch.testing.assert_close(traced(*given), expected(calibrator, given), rtol=0, atol=1e-6)
 
 
 def test_stacked_on_a_model_it_is_saved_and_loaded_with_it() -> None:

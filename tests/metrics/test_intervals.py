@@ -219,7 +219,7 @@ def test_classwise_cells_leave_the_probabilities_alone_and_draw_calibrated_label
     assert np.abs((drawn - cells.sum_p) / spread).max() < 4.5
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.sampled_from(["ece", "adaece", "smce"]), st.integers(30, 400))
 def test_interval_is_ordered_within_the_unit_interval_and_repeatable(seed: int, metric: str, samples: int) -> None:
     p, a = _sample(samples, seed)
@@ -300,7 +300,7 @@ def _plug_in(metric: str, one: SimpleNamespace) -> float:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(degenerate_sets())
 def test_every_interval_of_a_degenerate_set_is_ordered_finite_and_holds_the_plug_in(
     pair: tuple[np.ndarray, np.ndarray],
@@ -315,7 +315,7 @@ def test_every_interval_of_a_degenerate_set_is_ordered_finite_and_holds_the_plug
             assert found.high - found.low > 0.05, metric  # so few samples say little
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(degenerate_sets(), st.floats(0, 1))
 def test_every_difference_of_degenerate_sets_is_ordered_and_finite(
     pair: tuple[np.ndarray, np.ndarray], share: float

@@ -16,7 +16,7 @@ def area_in_order(errors: list[float]) -> float:
     return sum(sum(errors[: k + 1]) / (k + 1) for k in range(len(errors))) / len(errors)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(small_sets(largest=6))
 def test_area_is_the_mean_over_all_orders_of_ties(pair: Pair) -> None:
     p, a = pair

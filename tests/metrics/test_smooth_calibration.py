@@ -34,7 +34,7 @@ def programme_of_samples(p: NDArray[np.float64], a: NDArray[np.bool_]) -> float:
     return chain_programme(p[order], (a - p)[order] / p.size)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(small_sets())
 def test_agrees_with_highs_on_small_sets(pair: Pair) -> None:
     assert smce(*pair) == pytest.approx(programme_of_samples(*pair), abs=1e-7)
@@ -72,7 +72,7 @@ def test_both_signs_are_covered() -> None:
     assert smce([0.3] * 10, [0] * 10) == pytest.approx(0.3)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(small_sets())
 def test_witness_is_a_probe_that_attains_the_programme(pair: Pair) -> None:
     p, a = pair
@@ -99,7 +99,6 @@ def test_witness_of_many_samples_attains_the_programme(shift: float) -> None:
     assert attained == pytest.approx(programme_of_samples(p, a), abs=1e-8)
 
 
-@settings(deadline=None)
 @given(small_sets())
 def test_lies_between_the_net_and_the_total_residual(pair: Pair) -> None:
     p, a = pair

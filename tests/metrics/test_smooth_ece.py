@@ -98,7 +98,7 @@ def test_agrees_with_relplot_away_from_zero_and_one(n: int) -> None:
     assert smece(p, a) == pytest.approx(relplot.smECE(p, a.astype(float)), abs=2e-3)  # it searches to 1e-3
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(small_sets())
 def test_falls_with_the_bandwidth_between_net_and_total_residual(pair: Pair) -> None:
     p, a = pair
@@ -109,7 +109,7 @@ def test_falls_with_the_bandwidth_between_net_and_total_residual(pair: Pair) -> 
         assert net - 1e-6 <= error <= total + 1e-6
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(small_sets())
 def test_mirror_image_has_the_same_error(pair: Pair) -> None:
     p, a = pair

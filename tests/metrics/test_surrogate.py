@@ -111,7 +111,7 @@ def test_closed_bound_has_the_papers_values() -> None:
     assert b_lambda_bound(10.0) == 1.0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(small_sets(), st.sampled_from([0.02, 0.05, 0.2, 0.7]), st.sampled_from([0.0, 1e-3, 0.1]))
 def test_the_papers_bounds_hold(pair: Pair, sigma: float, delta: float) -> None:
     p, a = pair

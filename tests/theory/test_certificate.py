@@ -60,7 +60,7 @@ def test_every_term_by_another_route(sigma: float, delta: float) -> None:
     assert found.label_noise == pytest.approx(np.mean([q * (1 - q) + (1 - q) * q for q in p]))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     small_sets(),
     st.sampled_from([0.01, 0.05, 0.2, 0.7, 1.5]),
@@ -74,7 +74,7 @@ def test_every_inequality_of_the_chain_holds(pair: Pair, sigma: float, delta: fl
         assert step.holds
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(small_sets(), st.sampled_from([0.0, 1e-3, 0.1]))
 def test_a_larger_lambda_tightens_the_theorems_bound(pair: Pair, delta: float) -> None:
     """The paper's remark, for the whole right side and not B_lambda alone."""

@@ -53,7 +53,7 @@ def test_rows_that_never_reach_the_target_have_no_temperature() -> None:
     assert np.isnan(target_temperature(tied, 0.2)).all()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.integers(2, 9),
     st.floats(1e-3, 20.0),

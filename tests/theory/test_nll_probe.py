@@ -23,7 +23,7 @@ def direct(z: np.ndarray, y: np.ndarray, t: np.ndarray, chosen: np.ndarray, prob
     return [-log_softmax(scaled, axis=1)[np.arange(len(z)), y].mean(), ((a - p) * probe(p)).mean()]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     labelled_rows(),
     st.floats(0.0, 1.0),
@@ -86,7 +86,7 @@ def test_with_the_truth_known_the_outcomes_average_to_it() -> None:
     assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / 20)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(labelled_rows())
 def test_the_lemmas_of_the_logits_hold_row_by_row(given_rows: Rows) -> None:
     """t_M - <t> >= (1 - p) m / T, and <t> - t_Y <= (p - a) g + (1 - a) Delta, exact for two classes."""
@@ -107,7 +107,7 @@ def test_terms_do_not_depend_on_a_shift_of_the_logits_nor_on_chunks() -> None:
         np.testing.assert_allclose(getattr(here, name), getattr(there, name), atol=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(0, 1), st.floats(0, 0.5), st.floats(0.01, 1.0), st.lists(st.floats(0, 1), min_size=2, max_size=20))
 def test_probes_are_bounded_1_lipschitz_and_have_their_slope(
     low: float, width: float, depth: float, at: list[float]

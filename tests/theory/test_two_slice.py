@@ -72,7 +72,7 @@ def test_every_term_by_a_loop() -> None:
     assert (found.left, found.right) == (pytest.approx(found.rho_u * min(gammas) * found.mu_u), pytest.approx(right))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(labelled_rows(), st.floats(0.3, 0.9), st.floats(0.0, 0.3), st.sampled_from([0.02, 0.1, 0.4]))
 def test_the_weighted_bound_and_the_witness_bound_hold(
     given_rows: Rows, start: float, width: float, depth: float
