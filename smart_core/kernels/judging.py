@@ -12,6 +12,11 @@ from smart_core.kernels.elementary import ORDERED, SUMS
 STRETCH = 64
 """Classes looked at together when a row is searched for a rare entry."""
 
+LANES = 32
+"""Columns looked at side by side when a row is searched for its two largest entries."""
+
+LEAST = np.finfo(np.float32).min
+
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 F32 = NDArray[np.float32]
@@ -33,27 +38,45 @@ def all_finite(logits: F32) -> bool:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ORDERED)
 def top_two(logits: F32, top: F32, second: F32, place: I64) -> None:
-    """The largest logit of each row, its first place, and the largest of the others."""
-    classes = logits.shape[1]
+    """The largest logit of each row, its first place, and the largest of the others.
+
+    Column k is looked at by lane k mod `LANES`, which keeps the two largest it has met: lanes do not wait for each
+    other and become vector instructions, which a search for one maximum does not.
+    """
+    largest, next_largest = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     for i in range(logits.shape[0]):
         row = logits[i]
-        best, where = row[0], 0
-        for start in range(0, classes, STRETCH):
-            stretch = row[start : min(start + STRETCH, classes)]
-            highest = stretch[0]
+        for k in range(LANES):
+            largest[k], next_largest[k] = LEAST, LEAST
+        for start in range(0, row.size, LANES):
+            stretch = row[start : start + LANES]
             for k in range(stretch.size):
-                highest = max(highest, stretch[k])
-            if start == 0 or highest > best:
-                best, where = highest, start
-        while row[where] != best:
-            where += 1
-        before, after = row[:where], row[where + 1 :]
-        other = before[0] if where > 0 else after[0]
-        for k in range(before.size):
-            other = max(other, before[k])
-        for k in range(after.size):
-            other = max(other, after[k])
-        top[i], second[i], place[i] = best, other, where
+                z, high, low = stretch[k], largest[k], next_largest[k]
+                beaten = z if z < high else high
+                largest[k] = z if z > high else high
+                next_largest[k] = beaten if beaten > low else low
+        best, other = largest[0], next_largest[0]
+        for k in range(1, LANES):
+            if largest[k] > best:
+                best, other = largest[k], max(best, next_largest[k])
+            else:
+                other = max(other, largest[k])
+        top[i], second[i], place[i] = best, other, _first(row, best)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _first(row: F32, value: np.float32) -> int:
+    """The first place of a value that is there."""
+    start, found = 0, 0
+    while found == 0:
+        stretch = row[start : start + STRETCH]
+        for k in range(stretch.size):
+            found += 1 if stretch[k] == value else 0
+        start += STRETCH
+    start -= STRETCH
+    while row[start] != value:
+        start += 1
+    return start
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
