@@ -78,8 +78,8 @@ def _check_apart(options: Namespace) -> None:
         for flag, path in (("images", options.images), ("weights", options.weights), ("bundle", options.bundle))
         if path
     }
-    for flag, path in (("out", options.out), ("out-bundle", options.out_bundle)):
-        if not path:
+    for flag, path in (("out", options.out), ("out-bundle", options.out_bundle), ("json", options.json)):
+        if not path or (flag, path) == ("json", "-"):
             continue
         other = taken.get(Path(path).resolve())
         if other and (other, flag) != ("bundle", "out-bundle"):

@@ -14,11 +14,15 @@ from smart_core.experiments.result import plain
 
 
 def check_targets(options: Namespace) -> None:
-    """Whether what is to be written can be, before any work is done for it."""
+    """Whether what is to be written can be, before any work is done for it, and would not replace what is read."""
+    read = {_place(path) for path in _inputs(options)}
     for option in ("out", "json"):
         target = getattr(options, option, None)
         if not target or (option == "json" and target == "-"):
             continue
+        if _place(target) in read:
+            raise CalibrationError(f"--{option} {target}: this file is to be read or written already; name another.")
+        read.add(_place(target))
         folder = Path(target).parent
         if not folder.is_dir():
             raise CalibrationError(f"--{option} {target}: there is no such folder, {folder}; make it first.")
@@ -26,6 +30,17 @@ def check_targets(options: Namespace) -> None:
             raise CalibrationError(f"--{option} {target}: this is a folder; give the name of a file.")
         if not os.access(folder, os.W_OK):
             raise CalibrationError(f"--{option} {target}: the folder {folder} cannot be written to; choose another.")
+
+
+def _inputs(options: Namespace) -> list[str]:
+    """Every file of logits and the calibrator that a command reads; `attack` looks after its own."""
+    lists = [getattr(options, name, None) or [] for name in ("files", "val", "test")]
+    saved = getattr(options, "calibrator", None)
+    return [*(path for paths in lists for path in paths), *([saved] if saved else [])]
+
+
+def _place(path: str) -> Path:
+    return Path(path).resolve()
 
 
 def show(options: Namespace, content: dict[str, Any], text: str) -> None:

@@ -6,9 +6,18 @@ from argparse import Namespace
 from pathlib import Path
 
 from smart_core import printing
-from smart_core.command_inputs import assignments_and_files, load_data, load_validation, parse_settings
+from smart_core.atomic import replacing
+from smart_core.command_inputs import (
+    assignments_and_files,
+    check_arrays,
+    check_fits,
+    load_data,
+    load_validation,
+    parse_settings,
+)
 from smart_core.command_outputs import check_targets, show
 from smart_core.console import ProgressBar, stop_on_interrupt
+from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.run import Run
 
@@ -26,6 +35,7 @@ def compare(options: Namespace) -> None:
     from smart_core.experiments.compare import compare as run_compare
 
     select(options.methods)
+    resolve_device(options.device)
     check_targets(options)
     data = load_data(options)
     with ProgressBar() as bar, stop_on_interrupt() as token:
@@ -49,8 +59,11 @@ def fit(options: Namespace) -> None:
     settings = {"seed": options.seed, "device": options.device, **parse_settings(methods()[id], assignments)}
     calibrator = get(id, **settings)
     calibrator.check_settings()
+    resolve_device(calibrator.device)
+    options.files = files
     check_targets(options)
     part, head, notices = load_validation(options, files)
+    check_arrays(methods()[id], part, head, files or options.val)
     with ProgressBar() as bar, stop_on_interrupt() as token:
         fitted = fit_part(calibrator, part, head, Run(bar, token))
     calibrator.save(options.out)
@@ -80,10 +93,11 @@ def apply(options: Namespace) -> None:
     check_targets(options)
     calibrator = load_calibrator(options.calibrator, device=options.device)
     parts = load_logits(options.files if len(options.files) > 1 else options.files[0], classes=calibrator.classes_)
+    check_fits(calibrator, parts, options)
     written = {
         f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()
     }
-    with Path(options.out).open("wb") as handle:
+    with replacing(options.out) as handle:
         np.savez_compressed(handle, **written)
     shapes = {name: list(array.shape) for name, array in written.items()}
     listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())
@@ -101,6 +115,7 @@ def sensitivity(options: Namespace) -> None:
     from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
 
     metric_named(options.metric)
+    resolve_device(options.device)
     check_targets(options)
     data = load_data(options)
     with ProgressBar() as bar, stop_on_interrupt() as token:
@@ -140,6 +155,7 @@ def report(options: Namespace) -> None:
     """The self-contained report."""
     from smart_core.report_command import run_report
 
+    resolve_device(options.device)
     check_targets(options)
     with ProgressBar() as bar, stop_on_interrupt() as token:
         summary = run_report(options, Run(bar, token))

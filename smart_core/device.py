@@ -31,10 +31,9 @@ def resolve_device(name: str) -> torch.device:
     if name != "auto":
         try:
             device = torch.device(name)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             raise CalibrationError(f"There is no device called '{name}'; use auto, cuda, mps or cpu.") from error
-        available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-        if not available.get(device.type, True):
+        if not _answers(device):
             raise CalibrationError(f"This machine has no {device.type} device that PyTorch can use; use auto or cpu.")
         return device
     if torch.cuda.is_available():
@@ -42,6 +41,19 @@ def resolve_device(name: str) -> torch.device:
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
+
+
+def _answers(device: torch.device) -> bool:
+    """Whether tensors with values can be made there: PyTorch knows the names of devices that it was not built for."""
+    if device.type == "cpu":
+        return True
+    if device.type == "meta":  # its tensors have shapes only
+        return False
+    try:
+        torch.empty(1, device=device)
+    except Exception:  # each backend has a way of its own to say that it is missing
+        return False
+    return True
 
 
 @contextmanager
@@ -123,7 +135,11 @@ def _number_of_a_new_thread() -> int:
 def as_array(values: Any, what: str) -> Any:
     """A tensor as it is, anything else as a NumPy array of numbers; `what` names it where it is neither."""
     if isinstance(values, Tensor):
+        if values.is_complex():
+            raise CalibrationError(f"The {what} must be real numbers, not {values.dtype}.")
         return values
+    if np.ma.is_masked(values):  # NumPy would hand over what is under the mask
+        raise CalibrationError(f"The {what} have masked entries; fill them, or drop their rows.")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -162,10 +178,15 @@ def like_input(result: Tensor, example: Any) -> Any:
 
 
 def whole_numbers(array: Any) -> bool:
-    """Whether an array holds whole numbers only, whatever its type."""
+    """Whether an array holds whole numbers only, whatever its type, and none that is masked."""
     if isinstance(array, Tensor):
-        return not array.is_floating_point() or bool((array == array.round()).all())
-    values = np.asarray(array)
+        return not array.is_complex() and (not array.is_floating_point() or bool((array == array.round()).all()))
+    if np.ma.is_masked(array):
+        return False
+    try:
+        values = np.asarray(array)
+    except ValueError:  # rows of different lengths
+        return False
     return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.round(values)).all()))
 
 

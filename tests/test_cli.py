@@ -109,6 +109,17 @@ BAD = {
     "too many bins": (["compare", "BUNDLE", "--bins", "100000"], "smart compare: The number of bins must be"),
     "not an assignment": (["fit", "BUNDLE", "--set", "sigma", "--out", "x"], "NAME=VALUE"),
     "no such device": (["fit", "BUNDLE", "--method", "ts", "--device", "abacus", "--out", "x"], "abacus"),
+    "a device for every method": (["compare", "BUNDLE", "--device", "abacus"], "smart compare: There is no device"),
+    "a device without values": (["sensitivity", "BUNDLE", "--device", "meta"], "no meta device"),
+    "a device for a report": (["report", "BUNDLE", "--device", "abacus", "--out", "x.html"], "There is no device"),
+    "a setting's device": (["fit", "BUNDLE", "--set", "device=meta", "--out", "x"], "no meta device"),
+    "no arrays for the method": (
+        ["fit", "BUNDLE", "--method", "fc", "--out", "x"],
+        "made.npz: FC needs features and",
+    ),
+    "the result in place of the logits": (["fit", "BUNDLE", "--out", "BUNDLE"], "read or written already"),
+    "the json in place of the logits": (["compare", "--val", "BUNDLE", "--json", "BUNDLE"], "read or written already"),
+    "one name for both results": (["fit", "BUNDLE", "--out", "x", "--json", "x"], "--json x: this file"),
 }
 
 
@@ -182,6 +193,50 @@ def test_fit_needs_the_validation_part_only(tmp_path: Path, capsys):
     assert sc.load_calibrator(out).temperature_ == temperature
     assert main(["compare", "--val", str(tmp_path / "val.npz")]) == 2
     assert "only val= was given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("names", [("val.npz", ""), ("model.npz", "val_")])
+def test_fit_splits_nothing_off_a_file_that_is_validation(names: tuple[str, str], tmp_path: Path, capsys):
+    file, side = names
+    problem = over_confident(300, 5, seed=1)
+    arrays = {f"{side}logits": problem.logits, f"{side}labels": problem.labels}
+    np.savez(tmp_path / file, **arrays)
+    out = tmp_path / "ts.safetensors"
+    fit = ["fit", str(tmp_path / file), "--method", "ts", "--out", str(out), "--json", "-"]
+    assert main(fit) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["samples"], content["notices"]) == (300, [])
+    assert sc.load_calibrator(out).temperature_ == sc.TS().fit(problem.logits, problem.labels).temperature_
+    assert main([*fit, "--val-fraction", "0.2"]) == 0  # asked for, it is split
+    assert json.loads(capsys.readouterr().out)["samples"] == 60
+    sides = np.repeat(["val", "test"], [100, 200])
+    np.savez(tmp_path / file, **arrays, split=sides)
+    assert main(fit) == 0  # its own column says which rows are validation
+    assert json.loads(capsys.readouterr().out)["samples"] == 100
+
+
+def test_apply_names_the_file_and_the_calibrator_that_do_not_fit(tmp_path: Path, capsys):
+    problem = over_confident(100, 5, seed=1)
+    five, three = tmp_path / "five.npy", tmp_path / "three.npy"
+    np.save(five, problem.logits)
+    np.save(three, problem.logits[:, :3])
+    saved = tmp_path / "gc.safetensors"
+    sc.GC(partitions=1).fit(problem.logits, problem.labels, features=problem.features).save(saved)
+    out = tmp_path / "rows.npz"
+    for file, words in ((three, "3 classes but GC in"), (five, "was fitted with features; add the array features")):
+        assert main(["apply", str(saved), str(file), "--out", str(out)]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"smart apply: {file.name}: ")
+        assert words in said
+        assert str(saved) in said
+    before = five.read_bytes()
+    rows = tmp_path / "five.npz"
+    np.savez(rows, logits=problem.logits, features=problem.features)
+    before = rows.read_bytes()
+    for target in (rows, saved):
+        assert main(["apply", str(saved), str(rows), "--out", str(target)]) == 2
+    assert rows.read_bytes() == before
+    assert sc.load_calibrator(saved).classes_ == 5
 
 
 def test_the_grid_says_its_unit_and_what_it_is_not_for(bundle: Path, capsys):

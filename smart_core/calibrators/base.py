@@ -80,7 +80,9 @@ class Calibrator(ABC):
         self._make_plain()
 
     def _make_plain(self) -> None:
-        """Settings given as NumPy's numbers become Python's, which a file can keep."""
+        """Settings given as NumPy's numbers or as PyTorch's device become Python's own, which a file can keep."""
+        if isinstance(self.device, torch.device):
+            self.device = str(self.device)
         for described in self.settings():
             setattr(self, described.name, described.plain(getattr(self, described.name)))
 
@@ -136,11 +138,11 @@ class Calibrator(ABC):
         try:
             with threads_for(data.logits.numel()):
                 self._fit(data, run)
+            self.trace_: Trace | None = run.trace
+            run.tick(1.0, f"{self.label} fitted")
         except BaseException:
             del self.classes_  # what was learned by then is not a fitted calibrator
             raise
-        self.trace_: Trace | None = run.trace
-        run.tick(1.0, f"{self.label} fitted")
         return self
 
     def predict_proba(self, logits: Any, *, features: Any = None) -> Any:
@@ -252,13 +254,21 @@ class Calibrator(ABC):
         f = None if features is None else to_tensor(as_array(features, "features"), device)
         if f is not None:
             self._check_feature_rows(f, z.shape[0])
-        if head is not None:
-            weight, bias = (head.weight, head.bias) if hasattr(head, "weight") else head
-            head = (to_tensor(as_array(weight, "head's weights"), device), to_tensor(as_array(bias, "biases"), device))
-        reason = self.missing({"features": f is not None, "head": head is not None})
+        h = None if head is None else self._head_data(head, device)
+        reason = self.missing({"features": f is not None, "head": h is not None})
         if reason:
             raise CalibrationError(f"{self.label} {reason}.")
-        return FitData(z, y, f, head)
+        return FitData(z, y, f, h)
+
+    def _head_data(self, head: Any, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Weights and biases of the last layer, from a pair or from an object that has both."""
+        try:
+            weight, bias = (head.weight, head.bias) if hasattr(head, "weight") else head
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CalibrationError(
+                f"{self.label}: the head must be a pair, weights (K, D) and biases (K,), or a linear layer."
+            ) from error
+        return to_tensor(as_array(weight, "head's weights"), device), to_tensor(as_array(bias, "biases"), device)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "classes_"):

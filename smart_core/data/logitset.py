@@ -146,6 +146,9 @@ class LogitSet:
         for part in (self.validation, self.test):
             if not isinstance(part, Part):
                 raise _wrong(f"a side of the split is a {type(part).__name__} where a Part is needed", "LogitSet")
+            if not len(part) or part.classes < 2:
+                shape = f"{len(part)} x {part.classes}"
+                raise _wrong(f"a side of the split is {shape} where at least 1 x 2 is needed", "LogitSet")
         if self.validation.classes != self.test.classes:
             raise _wrong(f"validation has {self.validation.classes} classes and test {self.test.classes}", "LogitSet")
         if self.class_names is not None and len(self.class_names) != self.classes:
@@ -197,6 +200,8 @@ def _check(array: object, name: str, dtype: str, axes: int, rows: int | None) ->
     """Kind, axes and length of one array of a part."""
     if not isinstance(array, np.ndarray):
         raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
+    if np.ma.is_masked(array):
+        raise _wrong(f"{name} has masked entries", cure="fill them, or drop their rows")
     fits = array.dtype.kind == "U" if dtype == "U" else array.dtype == np.dtype(dtype)
     if not fits or array.ndim != axes:
         given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
@@ -205,8 +210,11 @@ def _check(array: object, name: str, dtype: str, axes: int, rows: int | None) ->
         raise _wrong(f"{name} has {len(array):,} rows and logits {rows:,}")
 
 
-def _wrong(what: str, of: str = "Part") -> LogitFileError:
-    return LogitFileError(f"{of}: {what}; smart_core.data.from_arrays converts and checks arrays of any kind.")
+FROM_ARRAYS = "smart_core.data.from_arrays converts and checks arrays of any kind"
+
+
+def _wrong(what: str, of: str = "Part", cure: str = FROM_ARRAYS) -> LogitFileError:
+    return LogitFileError(f"{of}: {what}; {cure}.")
 
 
 def _update(digest: hashlib._Hash, name: str, array: Array) -> None:

@@ -11,6 +11,8 @@ from smart_core.data.found import BFLOAT16, Found, found_array, refuse, shown
 
 def found_in_memory(file: str, key: str, value: Any) -> Found:
     """A copy of a NumPy array, a torch tensor, a pandas column, a list, ..."""
+    if np.ma.is_masked(value):  # NumPy would hand over what is under the mask
+        raise refuse(file, f"array '{shown(key)}' has masked entries", "fill them, or drop their rows")
     try:
         if hasattr(value, "detach") and hasattr(value, "resolve_neg"):
             return _tensor(file, key, value)

@@ -12,6 +12,7 @@ from smart_core.data.logitset import Head, Notice, Part
 from smart_core.data.parts import parts_of
 from smart_core.data.readers import read
 from smart_core.data.reading import Reading
+from smart_core.data.slots import names_validation_only
 from smart_core.data.source import Sources, collect
 
 
@@ -22,6 +23,11 @@ class Labelled:
     part: Part
     head: Head | None
     notices: tuple[Notice, ...]
+
+
+def is_validation_only(source: Sources) -> bool:
+    """Whether files say that they are a validation part: for a fit there is nothing to be split off then."""
+    return names_validation_only([(item, read(item)) for item in collect(source, None, None, None)])
 
 
 def load_validation(source: Sources) -> Labelled:

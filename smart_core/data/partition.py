@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 
 import numpy as np
 
@@ -17,7 +18,7 @@ OTHER_SPLIT = Cure("split_seed", None, "Split again")
 
 def check_split(val_fraction: float, seed: int) -> None:
     """Refuses a fraction or a seed that cannot be split by."""
-    if not 0.0 < val_fraction < 1.0:
+    if not isinstance(val_fraction, Real) or not 0.0 < val_fraction < 1.0:
         raise LogitFileError(f"The validation fraction must lie between 0 and 1, not {val_fraction}.")
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise LogitFileError(f"The split seed must be a whole number from 0 up, not {seed}.")

@@ -52,6 +52,15 @@ def slots_of(files: Files, roles: Roles | None = None) -> list[Slot]:
     return _without_leftovers(slots)
 
 
+def names_validation_only(files: Files) -> bool:
+    """Whether the names of the arrays and their files speak of validation and of no other side."""
+    slots = [
+        _by_name(source, item, alone=len(contents.found) == 1) for source, contents in files for item in contents.found
+    ]
+    sides = {slot.split for slot in _crossed_pairs(slots) if slot.of_rows} - {WHOLE}
+    return sides == {"val"} and all(slot.role != "split" for slot in slots)
+
+
 def _by_hand(files: Files, roles: Roles) -> tuple[list[Slot], list[tuple[str | None, str]]]:
     """The arrays that the caller gave a role, and all roles that the caller spoke of."""
     slots, taken = [], []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -55,6 +55,8 @@ def _side(sources: Sources | None, split: str | None, name: str | None) -> list[
     single = isinstance(sources, str | os.PathLike | bytes | bytearray | memoryview)
     if single or _is_upload(sources) or _is_file(sources):
         return [_one(sources, split, name)]  # type: ignore[arg-type]
+    if isinstance(sources, Mapping):
+        raise _no_file(sources, "a list of these")
     try:
         items = list(sources)  # type: ignore[arg-type]
     except TypeError:
@@ -73,7 +75,8 @@ def _is_upload(item: object) -> bool:
 
 def _no_file(item: object, other: str) -> LogitFileError:
     kinds = f"a path, an open file, bytes with a name, or {other}"
-    return LogitFileError(f"A {type(item).__name__} is not a file; give {kinds}.")
+    arrays = "; arrays in memory go through smart_core.data.from_arrays"
+    return LogitFileError(f"A {type(item).__name__} is not a file; give {kinds}{arrays}.")
 
 
 def _is_file(item: object) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
+from smart_core.experiments.arguments import several
 from smart_core.experiments.fitting import Settings, seeds_for
 from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.result import Result
@@ -45,8 +46,8 @@ def ablation(
     seeds: int = 5,
     *,
     methods: str | Sequence[str] = OBJECTIVE_METHODS,
-    objectives: Sequence[str] = tuple(OBJECTIVES),
-    indicators: Sequence[str] = tuple(INDICATORS),
+    objectives: str | Sequence[str] = tuple(OBJECTIVES),
+    indicators: str | Sequence[str] = tuple(INDICATORS),
     settings: Mapping[str, Settings] | None = None,
     metric: str = "ece",
     bins: int = 15,
@@ -60,8 +61,9 @@ def ablation(
     `settings` gives a method's other settings by its id. No methods, or no indicators, leaves that table empty.
     """
     ids = tuple(select(methods)) if methods else ()
-    by_objective = SeedTable.empty("method", "objective", ids, tuple(objectives), seeds, metric=metric)
-    by_indicator = SeedTable.empty("method", "indicator", ("smart",), tuple(indicators), seeds, metric=metric)
+    objectives, indicators = several(objectives, "objectives"), several(indicators, "indicators")
+    by_objective = SeedTable.empty("method", "objective", ids, objectives, seeds, metric=metric)
+    by_indicator = SeedTable.empty("method", "indicator", ("smart",), indicators, seeds, metric=metric)
     own = settings or {}
 
     def job(table: SeedTable, row: int, column: int, method: str, chosen: Settings) -> Job:

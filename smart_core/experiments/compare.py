@@ -12,8 +12,9 @@ import numpy as np
 from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.errors import Cancelled
 from smart_core.evaluation import HEADLINE, METRICS, Evaluation, metric_named
+from smart_core.experiments.arguments import check_count
 from smart_core.experiments.fitting import FitCache, Settings, what_went_wrong
 from smart_core.experiments.method_result import MethodResult as MethodResult
 from smart_core.experiments.method_result import judge_method as judge_method
@@ -137,8 +138,7 @@ def compare(
     ids = select(methods)
     metric_named(metric)
     check_bins(bins)
-    if seeds < 1:
-        raise CalibrationError(f"seeds={seeds} must be at least 1.")
+    check_count(seeds, "seeds")
     if settings:
         select(list(settings))  # those of a method that does not exist would otherwise be ignored
     run = Run(progress, cancel)

@@ -8,6 +8,7 @@ from functools import partial
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.data.split import stratified_subset
+from smart_core.experiments.arguments import several_sizes
 from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
 from smart_core.run import CancelToken, Progress, Run
@@ -24,7 +25,7 @@ def sizes_up_to(count: int) -> tuple[int, ...]:
 def data_efficiency(
     data: LogitSet,
     methods: str | Sequence[str] = DEFAULT_METHODS,
-    sizes: Sequence[int] | None = None,
+    sizes: int | Sequence[int] | None = None,
     seeds: int = 5,
     *,
     metric: str = "ece",
@@ -36,7 +37,8 @@ def data_efficiency(
 ) -> SeedTable:
     """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), judge on test."""
     ids = tuple(select(methods))
-    chosen = tuple(sizes) if sizes is not None else sizes_up_to(len(data.validation))
+    rows = len(data.validation)
+    chosen = several_sizes(sizes, "sizes", rows) if sizes is not None else sizes_up_to(rows)
     table = SeedTable.empty("method", "size", ids, chosen, seeds, metric=metric)
 
     def subset(size: int, seed: int) -> Part:

@@ -12,7 +12,8 @@ import numpy as np
 from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.errors import Cancelled
+from smart_core.experiments.arguments import check_count
 from smart_core.experiments.fitting import fit_method, unavailable, what_went_wrong
 from smart_core.experiments.result import Result
 from smart_core.run import CancelToken, Progress, Run
@@ -76,8 +77,7 @@ def runtime(
     finished, with `complete=False`.
     """
     ids = select(methods)
-    if repeats < 1:
-        raise CalibrationError(f"repeats={repeats} must be at least 1.")
+    check_count(repeats, "repeats")
     run = Run(progress, cancel)
     result = Runtime({}, {})
     for number, id in enumerate(ids):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smart_core.data.logitset import LogitSet
+from smart_core.experiments.arguments import several_numbers
 from smart_core.experiments.fitting import Settings
 from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
@@ -48,8 +49,8 @@ class Sensitivity(SeedTable):
 
 def sensitivity(
     data: LogitSet,
-    sigmas: Sequence[float] = PAPER_SIGMAS,
-    deltas: Sequence[float] = PAPER_DELTAS,
+    sigmas: float | Sequence[float] = PAPER_SIGMAS,
+    deltas: float | Sequence[float] = PAPER_DELTAS,
     seeds: int = 5,
     *,
     metric: str = "ece",
@@ -66,7 +67,7 @@ def sensitivity(
     has, with `complete=False`.
     """
     start = time.perf_counter()
-    rows, columns = tuple(map(float, sigmas)), tuple(map(float, deltas))
+    rows, columns = several_numbers(sigmas, "sigmas"), several_numbers(deltas, "deltas")
     result = Sensitivity.empty("sigma", "delta", rows, columns, seeds, metric=metric)
     jobs = [
         Job(result, i, {j: data.test}, "smart", range(seeds), {**(settings or {}), "sigma": sigma, "delta": delta})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS, metric_named
+from smart_core.experiments.arguments import check_count
 from smart_core.experiments.result import Result
 from smart_core.types import FloatArray
 
@@ -45,8 +45,7 @@ class SeedTable(Result):
     ) -> Self:
         """A table with every cell still to be filled; an unknown metric or no seed is an error."""
         metric_named(metric)
-        if seeds < 1:
-            raise CalibrationError(f"seeds={seeds} must be at least 1.")
+        check_count(seeds, "seeds")
         shape = (len(rows), len(columns), seeds)
         values = {name: np.full(shape, np.nan) for name in metrics}
         return cls(row_name, column_name, rows, columns, values, metric)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled
+from smart_core.experiments.arguments import several
 from smart_core.experiments.fitting import Settings, fit_method
 from smart_core.experiments.result import Result
 from smart_core.objectives import OBJECTIVES
@@ -45,7 +46,7 @@ class Traces(Result):
 
 def traces(
     data: LogitSet,
-    objectives: Sequence[str] = DEFAULT_OBJECTIVES,
+    objectives: str | Sequence[str] = DEFAULT_OBJECTIVES,
     *,
     seed: int = 0,
     epochs: int = 300,
@@ -58,6 +59,7 @@ def traces(
 
     A cancelled study returns the runs it has finished, with `complete=False`.
     """
+    objectives = several(objectives, "objectives")
     for objective in objectives:
         if objective not in OBJECTIVES:
             raise CalibrationError(f"There is no objective '{objective}'; the objectives are {' '.join(OBJECTIVES)}.")

@@ -341,6 +341,57 @@ def test_wrong_use_is_one_sentence(id: str, problem: Problem):
         get(id).fit(spoiled, problem.labels, **arguments)
     with pytest.raises(CalibrationError, match="classes"):
         fitted(id, problem).predict_proba(problem.logits[:, :4], features=problem.features)
+    with pytest.raises(CalibrationError, match="whole numbers"):
+        get(id).fit(problem.logits, [[1], [1, 2]], **arguments)
+    for head in ("head", problem.head[0], 3):
+        with pytest.raises(CalibrationError, match="the head must be a pair"):
+            get(id).fit(problem.logits, problem.labels, features=problem.features, head=head)
+
+
+def test_imaginary_parts_and_masks_are_not_dropped_in_silence(problem: Problem):
+    imaginary = torch.from_numpy(problem.logits) + 1j
+    masked = np.ma.array(problem.logits, mask=problem.logits > 3.0)
+    for logits, words in ((imaginary, "real numbers"), (masked, "masked entries")):
+        with pytest.raises(CalibrationError, match=words):
+            get("ts").fit(logits, problem.labels)
+        with pytest.raises(CalibrationError, match=words):
+            fitted("ts", problem).predict_proba(logits)
+    for labels in (
+        torch.from_numpy(problem.labels) + 1j,
+        np.ma.array(problem.labels, mask=problem.labels == 1),
+    ):
+        with pytest.raises(CalibrationError, match="whole numbers"):
+            get("ts").fit(problem.logits, labels)
+    whole = np.ma.array(problem.logits)  # nothing is under its mask
+    np.testing.assert_array_equal(
+        fitted("ts", problem).predict_proba(whole), fitted("ts", problem).predict_proba(problem.logits)
+    )
+
+
+@pytest.mark.parametrize("device", ["abacus", "meta", "xla", "cuda:99", None, 3.5])
+def test_a_device_that_is_not_there_is_one_sentence(device: object, problem: Problem):
+    with pytest.raises(CalibrationError, match="device"):
+        get("ts", device=device).fit(problem.logits, problem.labels)
+
+
+def test_a_device_may_be_given_as_pytorchs_own(problem: Problem, tmp_path):
+    calibrator = get("ts", device=torch.device("cpu")).fit(problem.logits, problem.labels)
+    calibrator.save(tmp_path / "ts.safetensors")
+    assert load_calibrator(tmp_path / "ts.safetensors").temperature_ == calibrator.temperature_
+    assert calibrator.settings_dict()["device"] == "cpu"
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_cancelled_at_its_last_look_it_is_not_fitted(id: str, problem: Problem):
+    def at_the_end(fraction: float, words: str) -> None:
+        if fraction == 1.0:
+            raise Cancelled("enough")
+
+    calibrator = get(id, **QUICK.get(id, {}))
+    with pytest.raises(Cancelled):
+        calibrator.fit(problem.logits, problem.labels, **problem.fit_arguments(), progress=at_the_end)
+    with pytest.raises(CalibrationError, match="not fitted"):
+        calibrator.predict_proba(problem.logits, features=problem.features)
 
 
 @pytest.mark.parametrize("id", ALL)

@@ -323,3 +323,23 @@ def test_arrays_in_memory_are_copied():
     data = from_arrays(val_logits=z, val_labels=Y, test_logits=z, test_labels=Y)
     z[:] = 0
     np.testing.assert_array_equal(data.test.logits, Z)
+
+
+def test_what_is_under_a_mask_is_not_taken():
+    hidden = np.ma.array(Z, mask=np.abs(Z) > 1)
+    with pytest.raises(LogitFileError, match="array 'logits' has masked entries; fill them, or drop their rows"):
+        from_arrays(logits=hidden, labels=Y)
+    with pytest.raises(LogitFileError, match="array 'labels' has masked entries"):
+        from_arrays(logits=Z, labels=np.ma.array(Y, mask=Y == 1))
+    assert from_arrays(logits=np.ma.array(Z), labels=Y).classes == Z.shape[1]
+
+
+@pytest.mark.parametrize("source", [(Z, Y), Z, {"logits": Z, "labels": Y}, 3])
+def test_arrays_are_sent_to_the_door_for_arrays(source):
+    with pytest.raises(LogitFileError, match=r"is not a file; .*from_arrays"):
+        load(source)
+
+
+def test_a_fraction_that_is_no_number():
+    with pytest.raises(LogitFileError, match="must lie between 0 and 1, not half"):
+        from_arrays(logits=Z, labels=Y, val_fraction="half")

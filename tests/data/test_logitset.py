@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 from smart_core.data import from_arrays, load, save_bundle
+from smart_core.data.logitset import LogitSet, Part
 from smart_core.errors import LogitFileError
 from tests.conftest import ROOT
 from tests.data.files import example
@@ -40,6 +41,17 @@ def pairs(data, name):
         for part in (data.validation, data.test)
         for row, label, value in zip(part.logits, part.labels, getattr(part, name), strict=True)
     )
+
+
+def test_sides_by_hand_must_hold_something_to_judge():
+    part = full().test
+    few = {"no rows": part.subset(np.arange(0)), "one class": Part(part.logits[:, :1].copy(), part.labels * 0)}
+    for side in few.values():
+        for pair in ((part, side), (side, part)):
+            with pytest.raises(LogitFileError, match="where at least 1 x 2 is needed"):
+                LogitSet("by hand", *pair)
+    with pytest.raises(LogitFileError, match="logits has masked entries; fill them"):
+        Part(np.ma.array(part.logits, mask=part.logits > 0), part.labels)
 
 
 def test_resplit_pools_and_splits_again():

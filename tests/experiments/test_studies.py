@@ -152,6 +152,33 @@ def test_methods_may_be_given_as_one_string(data):
             study(data, methods="t")
 
 
+def test_a_single_value_may_be_given_without_a_list(data):
+    result = sc.ablation(data, 1, methods="ts", objectives="nll, brier", indicators="margin", settings={"smart": QUICK})
+    assert result.objectives.columns == ("nll", "brier")
+    assert result.indicators.columns == ("margin",)
+    assert sc.data_efficiency(data, "ts", sizes=50, seeds=1).columns == (50,)
+    grid = sc.sensitivity(data, 0.05, np.float32(0.5), 1, settings=QUICK)
+    assert (grid.sigmas, grid.deltas) == ((0.05,), (0.5,))
+    assert list(sc.traces(data, "nll", epochs=2).runs) == ["NLL"]
+
+
+def test_values_that_cannot_be_are_one_sentence_before_any_work(data):
+    for seeds in (1.5, "2", None, True):
+        for study in (sc.sensitivity, sc.compare, sc.ablation, sc.data_efficiency, sc.shift):
+            with pytest.raises(CalibrationError, match=r"seeds=.* must be a whole number, at least 1"):
+                study(data, seeds=seeds)
+    with pytest.raises(CalibrationError, match=r"repeats=1\.5"):
+        sc.runtime(data, "ts", repeats=1.5)
+    for sizes in (0, [10**9], [50.5], ["a"], "50"):
+        with pytest.raises(CalibrationError, match="no whole number from 1 to"):
+            sc.data_efficiency(data, "ts", sizes=sizes)
+    for sigmas in ("a", [None], [[0.1]]):
+        with pytest.raises(CalibrationError, match=r"sigmas=.* must be numbers"):
+            sc.sensitivity(data, sigmas)
+    with pytest.raises(CalibrationError, match="objectives=3j is no list"):
+        sc.traces(data, 3j)
+
+
 class After:
     """A cancel token that sets itself once so many cells (or looks) have been counted."""
 
