@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.shared import address, cached, intake, library, reading, routing, show, state, uploads
-from pages.shared.desk import SETS_KEPT, Split, desk
+from pages.shared.desk import LARGEST_SEED, SETS_KEPT, Split, desk
 from pages.shared.wording import plain_text, verdict
 from smart_core.data import ArrayInfo
 from smart_core.data.bundle import bundle_arrays
@@ -252,7 +252,7 @@ def split_anew() -> None:
         off = split is None
         st.slider("Share for validation, in %", 5, 95, share, 5, key=names[1], on_change=ask, disabled=off)
         st.number_input(
-            "Seed of the split", 0, 2**31 - 1, split.seed if split else 0, key=names[2], on_change=ask, disabled=off
+            "Seed of the split", 0, LARGEST_SEED, split.seed if split else 0, key=names[2], on_change=ask, disabled=off
         )
 
 

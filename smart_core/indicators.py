@@ -20,6 +20,9 @@ LARGEST = 1e32
 """Inputs of a temperature map are held within +-this: far beyond any that tells samples apart, and small enough that
 neither standardising them nor a layer of the map leaves float32."""
 
+LEAST_SPREAD = 1e-12
+"""A std below this counts as none: it tells no samples apart, and dividing by it would carry others out of float32."""
+
 
 def margin(logits: Logits) -> Tensor:
     """`m = z_(1) - z_(2)`, the largest minus the second largest logit; at most the largest float32."""
@@ -82,7 +85,7 @@ INDICATORS: dict[str, Indicator] = {
 class Standardizer:
     """`x = (v - mean) / std` with the validation set's mean and population std, column by column.
 
-    The moments are taken in float64; a column without spread is only centred.
+    The moments are taken in float64; a column without spread (at most `LEAST_SPREAD`) is only centred.
     """
 
     mean: Tensor
@@ -97,7 +100,7 @@ class Standardizer:
             wide = columns.cpu().to(torch.float64)
             moments.append((wide.mean(dim=0), wide.std(dim=0, correction=0)))
         mean, std = (torch.cat(parts) for parts in zip(*moments, strict=True))
-        std = torch.where(std > 0.0, std, torch.ones_like(std))
+        std = torch.where(std > LEAST_SPREAD, std, torch.ones_like(std))
         return cls(mean.to(values.dtype).to(values.device), std.to(values.dtype).to(values.device))
 
     @classmethod

@@ -7,6 +7,7 @@ file is loaded: the key of a data set is a fingerprint of its content.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -156,7 +157,7 @@ def _take_over_controls(asked: dict[str, str]) -> None:
     """Metric and bins; what is not one leaves them as they are."""
     if asked.get(METRIC) in HEADLINE:
         st.session_state[state.METRIC] = asked[METRIC]
-    if asked.get(BINS, "").isdecimal() and FEWEST <= int(asked[BINS]) <= MOST:
+    if asked.get(BINS) in map(str, range(FEWEST, MOST + 1)):  # a number may have more digits than `int` takes
         st.session_state[state.BINS] = int(asked[BINS])
     st.session_state.setdefault(state.METRIC, HEADLINE[0])
     st.session_state.setdefault(state.BINS, USUAL)
@@ -165,9 +166,5 @@ def _take_over_controls(asked: dict[str, str]) -> None:
 def _take_over_split(key: str, query: dict[str, str]) -> None:
     """`0.3-7` is 30 % for validation with seed 7; anything else is not a split."""
     fraction, _, seed = query.get(SPLIT, "").partition("-")
-    try:
-        split = Split(float(fraction), int(seed))
-    except ValueError:
-        return
-    if 0.0 < split.fraction < 1.0 and split.seed >= 0:
-        desk().splits[key] = split
+    with suppress(ValueError):
+        desk().splits[key] = Split.asked(fraction, seed)

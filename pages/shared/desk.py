@@ -22,6 +22,8 @@ FITS_KEPT = 400
 STUDIES_KEPT = 24
 RANKINGS_KEPT = 16
 
+LARGEST_SEED = 2**31 - 1
+
 
 class Bounded(MutableMapping[str, Value]):
     """A dictionary that forgets what was put in first when it is full; `version` counts what was put in."""
@@ -56,6 +58,14 @@ class Split:
 
     fraction: float
     seed: int
+
+    @classmethod
+    def asked(cls, fraction: str | float, seed: str | int) -> Split:
+        """A split that a link or a file asks for; `ValueError` for what the page could neither make nor show."""
+        split = cls(float(fraction), int(seed))
+        if not (0.0 < split.fraction < 1.0 and 0 <= split.seed <= LARGEST_SEED):
+            raise ValueError("no split")
+        return split
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,7 @@ def unpacked(text: str) -> Options:
     """The options of an address; whatever is not one is dropped."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested without end
         return {}
     if not isinstance(found, dict):
         return {}

@@ -10,7 +10,7 @@ from pages.shared import library, reading
 from pages.shared.desk import Desk, Held, Row, Split
 from pages.shared.studies import Study
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import get, methods
 from smart_core.errors import WorkspaceError
 from smart_core.experiments import MethodResult
 from smart_core.workspace import Workspace, load_workspace, save_workspace
@@ -68,8 +68,8 @@ def take_in(file: bytes, desk: Desk) -> dict[str, str]:
         about = dict(workspace.view)
         by_key = {library.key_of(data): data for data in workspace.sets}
         held = {key: _held(by_key[key], entry) for key, entry in about["held"].items() if key in by_key}
-        splits = {str(key): Split(float(fraction), int(seed)) for key, (fraction, seed) in about["splits"].items()}
-        settings = {method: dict(chosen) for method, chosen in about["settings"].items() if method in methods()}
+        splits = {str(key): Split.asked(fraction, seed) for key, (fraction, seed) in about["splits"].items()}
+        settings = {id: _settings(id, chosen) for id, chosen in about["settings"].items() if id in methods()}
         rows = {key: _row(**entry) for key, entry in workspace.studies[ROWS].items()}
         studies = {
             name.removeprefix(STUDY): Study(**kept) if "made_with" in kept else kept["result"]
@@ -77,7 +77,7 @@ def take_in(file: bytes, desk: Desk) -> dict[str, str]:
             if name.startswith(STUDY)
         }
         view = {str(name): str(value) for name, value in about["view"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise WorkspaceError("The workspace is of another kind or damaged; use a file saved on this page.") from error
     desk.sets.update(held)
     desk.splits.update(splits)
@@ -91,6 +91,12 @@ def take_in(file: bytes, desk: Desk) -> dict[str, str]:
 def _held(data: LogitSet, entry: Mapping[str, Any]) -> Held:
     options = reading.unpacked(reading.packed(entry["options"]))
     return Held(data, str(entry["title"]), str(entry["call"]), options)
+
+
+def _settings(method: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """As they stand in the file; what the method would refuse is refused here, not by every later fit and form."""
+    get(method, **chosen).check_settings()
+    return dict(chosen)
 
 
 def _row(result: MethodResult, settings: dict[str, Any], seeds: int, bins: int) -> Row:

@@ -76,19 +76,32 @@ def server_folder() -> Path | None:
 
 
 def server_files(folder: Path) -> list[str]:
-    """Logit files below the folder, by their places in it; links and hidden names are left out."""
+    """Logit files below the folder, by their places in it; links, hidden names and what is denied are left out."""
     found: list[str] = []
     for here, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and not Path(here, name).is_symlink())
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and not os.path.islink(os.path.join(here, name))
+        )
         paths = [Path(here, name) for name in sorted(names) if not name.startswith(".")]
-        found += [path.relative_to(folder).as_posix() for path in paths if _is_listed(path)]
+        places = [path.relative_to(folder).as_posix() for path in paths if _is_listed(path)]
+        found += [place for place in places if _is_text(place)]
         if len(found) >= LISTED:
             return found[:LISTED]
     return found
 
 
 def _is_listed(path: Path) -> bool:
-    return path.suffix.lower() in ARRAYS + TABLES and path.is_file() and not path.is_symlink()
+    # `os.path` says no where `Path` would raise: in a folder that this process may list and not enter
+    return path.suffix.lower() in ARRAYS + TABLES and os.path.isfile(path) and not os.path.islink(path)
+
+
+def _is_text(place: str) -> bool:
+    """Whether it can be sent to a browser: a disk takes names that are no letters in any alphabet."""
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def server_file(folder: Path, name: str) -> Path:

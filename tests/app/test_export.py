@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import time
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ from pages.shared.desk import Desk, Held, Row, Split, row_key, study_key
 from pages.shared.studies import Study
 from pages.shared.wording import percent
 from smart_core.calibrators.base import Calibrator
-from smart_core.errors import WorkspaceError
+from smart_core.errors import SmartError, WorkspaceError
 from smart_core.experiments import SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.report import Findings, report_html
@@ -284,6 +287,32 @@ def test_a_workspace_without_our_entries_changes_nothing(filled: Desk) -> None:
     with pytest.raises(WorkspaceError, match="use a file saved on this page"):
         restore.take_in(restore.content(workspace), fresh)
     assert not fresh.fits
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [("splits", [1.0, 0]), ("splits", [0.5, 2**31]), ("splits", [0.5, 1e400]), ("settings", {"epochs": -1}),
+     ("settings", {"epochs": "many"}), ("settings", {"no such": 1})],
+)  # fmt: skip
+def test_a_workspace_that_asks_for_the_impossible_changes_nothing(filled: Desk, entry: str, value: Any) -> None:
+    """A split that leaves no test row, or settings that no form can show, would stop every page from then on."""
+    workspace, _ = restore.gather(filled, {})
+    key = "smart" if entry == "settings" else next(iter(filled.sets))
+    whole = restore.content(workspace)
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    manifest["view"][entry][key] = value
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
+            archive.writestr(name, content)
+    fresh = Desk()
+    with pytest.raises(SmartError):
+        restore.take_in(stream.getvalue(), fresh)
+    assert not fresh.sets
+    assert not fresh.splits
+    assert not fresh.settings
 
 
 def test_restored_on_the_page(filled: Desk) -> None:

@@ -201,11 +201,15 @@ def test_metric_bins_and_split_come_from_the_address_and_go_into_it() -> None:
         {"split": "0.5"},
         {"split": "nan-0"},
         {"split": "0.5--3"},
+        {"bins": "9" * 5000},
+        {"split": "0.5-2147483648"},
+        {"split": "0.5-" + "9" * 5000},
         {"read": "{"},
     ],
 )
 def test_nonsense_in_the_address_is_dropped(query: dict[str, str]) -> None:
-    app = open_app("guide", data="digits", **query)
+    app = open_app("start", data="digits", **query)  # where the split has its controls
+    assert not app.error
     assert link(app) == {"data": ["digits"]}
     assert app.slider(key="bins").value == 15
 
@@ -258,8 +262,9 @@ def test_options_survive_an_address(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "[]", "3", '{"values": "pickle"}', '{"labels_start_at": true}', '{"name": "x"}', '{"roles": []}']
-)
+    "text", ["", "x", "[]", "3", '{"values": "pickle"}', '{"labels_start_at": true}', '{"name": "x"}', '{"roles": []}',
+             "[" * 100_000]
+)  # fmt: skip
 def test_options_of_a_foreign_address_are_dropped(text: str) -> None:
     assert reading.unpacked(text) == {}
 

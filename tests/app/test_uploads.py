@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +103,26 @@ def test_the_list_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for number in range(9):
         (folder / f"{number}.npy").write_bytes(b"x")
     assert len(uploads.server_files(folder)) == 5
+
+
+def test_a_name_that_is_no_text_is_not_listed(folder: Path) -> None:
+    """A disk takes any bytes as a name; a page that lists them cannot be sent."""
+    for name in (b"\xff\xfe.npz", b"deep/\xff.npz"):
+        Path(os.fsdecode(os.path.join(os.fsencode(folder), name))).write_bytes(b"x")
+    assert uploads.server_files(folder) == ["a.npz", "deep/deeper/b.csv"]
+
+
+def test_a_folder_that_may_not_be_entered_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listed and not entered: whoever asks after a file in it is denied. Root never is, so the denial is put in."""
+
+    def denied(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *arguments: Any, **named: Any) -> Any:
+            if os.fspath(path).startswith(str(folder / "deep") + os.sep):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+            return function(path, *arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(os, "stat", denied(os.stat))
+    monkeypatch.setattr(os, "lstat", denied(os.lstat))
+    assert uploads.server_files(folder) == ["a.npz"]

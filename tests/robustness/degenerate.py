@@ -79,6 +79,12 @@ def huge() -> Problem:
     return _with(base, np.sign(base.logits) * 1e30)
 
 
+def next_to_zero() -> Problem:
+    """Numbers so small that float32 keeps but a few of their bits."""
+    base = over_confident(120, 4, seed=11)
+    return _with(base, base.logits * 1e-42)
+
+
 def repeated_rows() -> Problem:
     """Two rows, sixty times each, with labels that disagree."""
     base = over_confident(120, 4, seed=10)
@@ -97,5 +103,6 @@ DEGENERATE: dict[str, Callable[[], Problem]] = {
     "two classes": two_classes,
     "30,000 classes": many_classes,
     "logits of 1e30": huge,
+    "logits next to zero": next_to_zero,
     "repeated rows": repeated_rows,
 }

@@ -57,6 +57,21 @@ def test_calibrators(name: str, id: str) -> None:
         assert (temperatures > 0).all()
 
 
+FOUR = [name for name in DEGENERATE if name not in (MANY, "two classes")]
+"""The data with four classes, which can stand for one another."""
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_fitted_on_one_and_applied_to_another(id: str) -> None:
+    """What was learned at one edge holds at every other one: nothing that is divided by there is next to zero."""
+    for name in FOUR:
+        data: Problem = problem(name)
+        calibrator = get(id, **QUICK.get(id, {})).fit(data.logits, data.labels, **data.fit_arguments())
+        for other in FOUR:
+            rows = calibrator.predict_proba(problem(other).logits, features=problem(other).features)
+            assert_probabilities(rows, problem(other).logits.shape)
+
+
 def softmax(logits: np.ndarray) -> np.ndarray:
     exact = logits.astype(np.float64)
     exact = np.exp(exact - exact.max(axis=1, keepdims=True))
