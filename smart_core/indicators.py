@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smart_core.device import rows_per_chunk, to_tensor
+from smart_core.device import precise, rows_per_chunk, to_tensor
 from smart_core.errors import CalibrationError
 from smart_core.run import Run
 from smart_core.types import Logits
@@ -48,8 +48,8 @@ def max_logit(logits: Logits) -> Tensor:
 
 
 def max_minus_mean(logits: Logits) -> Tensor:
-    """`z_(1) - mean_k z_k`; where the sum of a row leaves float32, the largest number or 0 in its place."""
-    values = logits.amax(dim=1) - logits.mean(dim=1)
+    """`z_(1) - mean_k z_k`; where the difference leaves float32, the largest number in its place."""
+    values = logits.amax(dim=1) - precise(logits).mean(dim=1).to(logits.dtype)
     return values.nan_to_num(nan=0.0).clamp(min=0.0)
 
 

@@ -36,6 +36,18 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     return str(without_formulas(frame).to_csv(index=False)).encode()
 
 
+def json_bytes(frame: pd.DataFrame) -> bytes:
+    """A table as a JSON list of rows in full precision; what is no number (NaN, infinity) is null."""
+    return str(frame.to_json(orient="records", indent=1, double_precision=15)).encode()
+
+
+NUMBERS: dict[str, tuple[str, Callable[[pd.DataFrame], bytes]]] = {
+    "CSV": ("text/csv", csv_bytes),
+    "JSON": ("application/json", json_bytes),
+}
+"""Form of a chart's numbers -> its media type, and how it is written."""
+
+
 def stem(*names: str) -> str:
     """The beginning of a file's name: `cifar-10-corrupted-smart`."""
     words = [re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in names]

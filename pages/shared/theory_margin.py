@@ -102,15 +102,18 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         "deviation. The factor is the 95\u00a0% over the 5\u00a0% quantile of T among 40 neighbouring rows, the "
         "median of all such groups."
     )
-    rows = f"random_study({target:g}, {classes})"
+    rows, drawn = f"random_study({target:g}, {classes})", ""
     if source == LOADED:
-        rows = f"target_study(data.test.logits[:{STUDY_ROWS}], {target:g})"
+        rows = f"target_study(data.test.logits[rows], {target:g})"
+        drawn = f"rows = np.linspace(0, len(data.test) - 1, min({STUDY_ROWS}, len(data.test))).astype(int)\n"
     return f"""
+import numpy as np
+
 from smart_core.theory.margin_bounds import temperature_bounds
 from smart_core.theory.numerical_study import random_study, target_study
 
 bounds = temperature_bounds([{margin:g}], {target:g}, {classes})
 print(bounds.case, bounds.lower, bounds.upper)
-study = {rows}
+{drawn}study = {rows}
 print(study.outside(), {{name: study.spread(name) for name in study.indicators}})
 """

@@ -49,15 +49,21 @@ def moved(estimate: Estimate, what: str) -> str:
     return f"lowers {what}" if estimate.value < 0 else f"raises {what}"
 
 
-def in_conflict(loss: Estimate, rise: Estimate) -> bool:
-    """Whether NLL falls and the witness rises, both beyond noise."""
-    return loss.value < -SURE * loss.error and rise.value > SURE * rise.error
+def clear(base: Estimate) -> bool:
+    """Whether the witness lies away from 0 beyond noise: else its sign, and what raises its absolute value, is open."""
+    return abs(base.value) > SURE * base.error
 
 
-def direction_sentence(low: float, high: float, loss: Estimate, rise: Estimate) -> str:
+def in_conflict(loss: Estimate, rise: Estimate, base: Estimate) -> bool:
+    """Whether NLL falls and the witness, which is not 0, rises, all beyond noise."""
+    return clear(base) and loss.value < -SURE * loss.error and rise.value > SURE * rise.error
+
+
+def direction_sentence(low: float, high: float, loss: Estimate, rise: Estimate, base: Estimate) -> str:
     """What sharpening the slice does to both."""
-    joined = "yet" if in_conflict(loss, rise) else "and"
-    return f"Sharpening margins {low:.2f} to {high:.2f} {moved(loss, 'the NLL')} {joined} {moved(rise, 'the witness')}."
+    joined = "yet" if in_conflict(loss, rise, base) else "and"
+    witnessed = moved(rise, "the witness") if clear(base) else "moves a witness that noise cannot tell from 0"
+    return f"Sharpening margins {low:.2f} to {high:.2f} {moved(loss, 'the NLL')} {joined} {witnessed}."
 
 
 def search_sentence(found: FoundSlice | None, terms: LocalTerms) -> str:
@@ -68,13 +74,22 @@ def search_sentence(found: FoundSlice | None, terms: LocalTerms) -> str:
         return "Searched on validation: no slice whose sharpening lowers NLL and raises a witness."
     chosen = terms.within(found.low, found.high)
     loss, rise = nll_derivative(terms, chosen), growth(terms, chosen, found.probe)
+    base = witness(terms, found.probe)
     what = (
         f"margins {found.low:.2f} to {found.high:.2f} with a probe of confidences {found.probe.low:.2f} to "
         f"{found.probe.high:.2f}, {found.score:.1f} standard errors"
     )
-    if in_conflict(loss, rise):
+    if in_conflict(loss, rise, base):
         return f"Clearest on validation: {what}. On test it holds: NLL falls and the witness rises, both beyond noise."
     return f"Clearest on validation: {what}. On test it is not confirmed: the best of many may be the best by chance."
+
+
+def boxed_slice(boxes: list[Any], largest: float) -> tuple[float, float] | None:
+    """The margins that a box on the chart spans, within the slider's ends; None where nothing is boxed."""
+    if not boxes:
+        return None
+    low, high = (min(max(round(float(end), 2), 0.0), largest) for end in sorted(boxes[-1]["x"]))
+    return (low, high) if low < high else None
 
 
 def condition_table(found: TwoSlice) -> str:
@@ -154,6 +169,11 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
             st.session_state[ids["range"]] = (found.probe.low, found.probe.high)
             st.session_state["theory-depth"] = abs(found.probe.height)
 
+    def boxed() -> None:
+        chosen = boxed_slice(st.session_state["slice"].selection.box, largest)
+        if chosen is not None:
+            st.session_state[ids["slice"]] = chosen
+
     with st.container(horizontal=True, vertical_alignment="bottom"):
         low, high = st.slider(
             "Margin slice",
@@ -187,15 +207,16 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         st.info("No test sample has such a margin: move the slice.")
         return ""
     loss, rise, base = nll_derivative(terms, chosen), growth(terms, chosen, probe), witness(terms, probe)
-    st.markdown(f"##### {direction_sentence(low, high, loss, rise)}")
+    st.markdown(f"##### {direction_sentence(low, high, loss, rise, base)}")
     st.markdown(
         f"dNLL/ds = {said(loss)}, d|witness|/ds = {said(rise)} (± one standard error); the witness is {said(base)} and "
         f"{int(chosen.sum()):,} of {len(terms):,} test samples lie in the slice."
     )
     left, right = st.columns(2)
     with left:
-        st.markdown("**What each margin adds**")
-        show.chart(slice_chart(terms, low, high, probe, **look), "slice")
+        st.markdown("**What each margin adds:** drag across to choose the slice")
+        drawn = slice_chart(terms, low, high, probe, **look)
+        show.chart(drawn, "slice", on_select=boxed, selection_mode="box")
     with right:
         st.markdown("**The set as the slice is scaled**")
         path = followed(data.content_hash, name, low, high, probe, data, t, chosen)

@@ -33,10 +33,13 @@ class Density:
         return torch.where(common > LEAST_BANDWIDTH, h, torch.ones_like(h))
 
     def log_mass(self, queries: Tensor) -> Tensor:
-        """`log(n f(x))` up to the constant `log 2 pi`, (N,); chunked: n x N terms are never kept."""
-        x, y = (self.points / self.h).T.contiguous()
-        chunks = (queries / self.h).split(rows_per_chunk(len(self.points)))
-        return torch.cat([_log_kernel_sum(chunk, x, y) for chunk in chunks]) - torch.log(self.h).sum()
+        """`log(n f(x))` up to the constant `log 2 pi`, (N,); chunked: n x N terms are never kept.
+
+        In the queries' precision."""
+        points, h = self.points.to(queries.dtype), self.h.to(queries.dtype)
+        x, y = (points / h).T.contiguous()
+        chunks = (queries / h).split(rows_per_chunk(len(points)))
+        return torch.cat([_log_kernel_sum(chunk, x, y) for chunk in chunks]) - torch.log(h).sum()
 
 
 def _log_kernel_sum(queries: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from smart_core.calibrators.clip_search import STEP, ClipSearch, head_logits
 from smart_core.calibrators.features import checked_features
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
+from smart_core.device import precise
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
 from smart_core.run import Run
@@ -83,8 +84,9 @@ class FC(Calibrator):
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         if features is None:
             return Probabilities(torch.softmax(gaps(logits), dim=1))
-        clipped = features.clamp(-self.clip_, self.clip_)
-        return Probabilities(torch.softmax(head_logits(clipped, self.weight_, self.bias_), dim=1))
+        clipped = precise(features.clamp(-self.clip_, self.clip_))
+        scores = head_logits(clipped, precise(self.weight_), precise(self.bias_))
+        return Probabilities(torch.softmax(scores, dim=1).to(logits.dtype))
 
     @property
     def parameters(self) -> int:

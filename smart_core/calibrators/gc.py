@@ -13,6 +13,7 @@ from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.nll_curves import NllCurves
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import T_HIGH, T_LOW
+from smart_core.device import precise
 from smart_core.indicators import Standardizer
 from smart_core.profile import build_profile, gaps
 from smart_core.run import Run
@@ -99,7 +100,7 @@ class GC(Calibrator):
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         values = logits if features is None else features
-        group = group_of((values - self.mean_) / self.std_, self.weight_)
+        group = group_of(precise((values - self.mean_) / self.std_), precise(self.weight_))
         temperature = self.temperatures_.gather(1, group)
         d = gaps(logits)
         total = torch.zeros_like(d)

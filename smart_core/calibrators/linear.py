@@ -22,7 +22,7 @@ from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
-from smart_core.device import rows_per_chunk, widen
+from smart_core.device import precise, rows_per_chunk, widen
 from smart_core.errors import CalibrationError
 from smart_core.profile import GAP_FLOOR, gaps
 from smart_core.run import Run
@@ -120,7 +120,9 @@ class LinearCalibrator(Calibrator):
         return prior_around_temperature(x) if held else penalty or Penalty()
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
-        return Probabilities(torch.softmax(scores(self._inputs(logits), self.weight_, self.bias_), dim=1))
+        x = self._inputs(Logits(precise(gaps(logits))))
+        q = torch.softmax(scores(x, precise(self.weight_), precise(self.bias_)), dim=1)
+        return Probabilities(q.to(logits.dtype))
 
     @property
     def keeps_top1(self) -> bool:

@@ -15,6 +15,7 @@ from smart_core.calibrators.proximity import proximity, unit_rows
 from smart_core.calibrators.rows import map_rows, row_chunks
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import spread
+from smart_core.device import precise
 from smart_core.profile import gaps
 from smart_core.run import Run
 from smart_core.types import Logits, Probabilities
@@ -81,8 +82,10 @@ class ProCal(Calibrator):
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         probabilities, confidence, prediction = _top1(logits)
         if self._has_both:
-            queries = unit_rows(logits if features is None else features)
-            confidence = self._confidence(confidence, proximity(queries, self.reference_, self.neighbours))
+            # a bandwidth may be as narrow as the rounding of float32 numbers is wide
+            queries = unit_rows(precise(logits if features is None else features))
+            sharp = torch.softmax(precise(gaps(logits)), dim=1).amax(dim=1)
+            confidence = self._confidence(sharp, proximity(queries, self.reference_, self.neighbours))
         return spread(probabilities, prediction, confidence, keep=True)
 
     @property

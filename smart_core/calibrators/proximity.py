@@ -14,7 +14,7 @@ SAME = 1e-6
 
 def unit_rows(values: Tensor) -> Tensor:
     """Rows divided by their L2 norm; the largest entry is divided out first, lest huge values overflow."""
-    tiny = torch.finfo(values.dtype).tiny
+    tiny = torch.finfo(torch.float32).tiny
     scaled = values / values.abs().amax(dim=1, keepdim=True).clamp(min=tiny)
     return scaled / scaled.norm(dim=1, keepdim=True).clamp(min=tiny)
 
@@ -23,11 +23,13 @@ def proximity(queries: Tensor, reference: Tensor, neighbours: int, run: Run | No
     """(N,) means of `exp(-d^2)` over the nearest reference rows, for normalised rows; chunk by chunk.
 
     A reference row at distance zero is the query itself, met again: one such row is left out. A validation
-    sample therefore has the same proximity during the fit and when the calibrator is applied to it later.
+    sample therefore has the same proximity during the fit and when the calibrator is applied to it later. Computed in
+    the queries' precision.
     """
     if len(reference) < 2:
-        return torch.ones(len(queries), device=queries.device)
+        return torch.ones(len(queries), device=queries.device, dtype=queries.dtype)
     wanted = min(neighbours, len(reference) - 1)
+    reference = reference.to(queries.dtype)
     own = torch.linalg.vecdot(reference, reference)
     size = rows_per_chunk(len(reference))
     parts = [_mean_kernel(queries[:0], reference, own, wanted)]

@@ -15,6 +15,7 @@ from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import validation_observer
 from smart_core.calibrators.ts import minimise_nll
+from smart_core.device import precise
 from smart_core.indicators import Standardizer
 from smart_core.objectives import OBJECTIVES
 from smart_core.profile import build_profile
@@ -99,7 +100,8 @@ class PTS(TemperatureCalibrator):
 
     def _temperatures(self, logits: Logits) -> Tensor:
         x = (self._inputs(logits) - self.mean_) / self.std_
-        return absolute_temperature(self.theta_, mlp.layer_sizes(x.shape[1], 5, 2), x)
+        t = absolute_temperature(precise(self.theta_), mlp.layer_sizes(x.shape[1], 5, 2), precise(x))
+        return t.to(logits.dtype)
 
     @property
     def parameters(self) -> int:

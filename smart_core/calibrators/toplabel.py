@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData
-from smart_core.device import resolve_device, rows_per_chunk
+from smart_core.device import precise, resolve_device, rows_per_chunk
 from smart_core.profile import gaps
 from smart_core.run import Run
 from smart_core.types import FloatArray, Logits, Probabilities
@@ -22,10 +22,12 @@ def doubt(logits: Logits) -> tuple[Tensor, Tensor]:
     """`u = 1 - s`, what the top-1 confidence s leaves to the other classes, and the prediction.
 
     `u = r / (1 + r)` with `r` the sum of `exp(d_k)` over the other classes: no digits are lost where s rounds
-    to 1 in float32 (below u = 6e-8), which is where most samples of a confident network lie.
+    to 1 in float32 (below u = 6e-8), which is where most samples of a confident network lie. The sum is rounded once:
+    a learned map may be steep, or step, where another order of summing would fall on the other side.
     """
     prediction = logits.argmax(dim=1)
-    others = torch.exp(gaps(logits)).scatter(1, prediction.unsqueeze(1), 0.0).sum(dim=1)
+    powers = torch.exp(precise(gaps(logits))).scatter(1, prediction.unsqueeze(1), 0.0)
+    others = powers.sum(dim=1).to(logits.dtype)
     return others / (1.0 + others), prediction
 
 

@@ -215,9 +215,9 @@ def row_probabilities({arguments}) -> np.ndarray:
     text = f'''
 def row_probabilities({arguments}) -> np.ndarray:
     """`c = f+ / (f+ + f- n-/n+)`, densities of (confidence, proximity) among the hits and the misses."""
-    p, confidence, prediction = top1(z)
+    p, _, prediction = top1(z)
     near = proximity(unit_rows({read}), REFERENCE, {neighbours})
-    points = np.stack([confidence, near], axis=1)
+    points = np.stack([softmax(z).max(axis=1), near], axis=1)
     for_hit = log_mass(points, HITS, HIT_BANDWIDTH)
     for_miss = log_mass(points, MISSES, MISS_BANDWIDTH)
     return spread(p, prediction, sigmoid(for_hit - for_miss), keep=True)

@@ -3,7 +3,7 @@
 An exported file carries the text of the functions it needs, so each must stand on NumPy, on the standard library
 and on other names of this module. Rows are float32, as in the engine, and so are the operations that round them
 one number at a time, which are the same there bit for bit; sums and powers are taken in float64, which is nearest
-to what any order of summing gives.
+to what any order of summing gives. The engine does the same (`device.precise`) where the rounding would show.
 """
 
 from __future__ import annotations
@@ -141,14 +141,14 @@ def largest_logits(z: np.ndarray, count: int, clip: float) -> np.ndarray:
 
 
 def centred(z: np.ndarray) -> np.ndarray:
-    """`d_k - mean_j d_j` of the gaps, which are held at -10,000."""
-    d = np.maximum(gaps(z), GAP_FLOOR)
-    return d - d.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
+    """`d_k - mean_j d_j` of the gaps, which are held at -10,000; float64."""
+    d = np.maximum(gaps(z), GAP_FLOOR).astype(np.float64)
+    return d - d.mean(axis=1, keepdims=True)
 
 
 def log_probabilities(z: np.ndarray) -> np.ndarray:
-    """`log softmax(z)` of the gaps, which are held at -10,000."""
-    return log_softmax(np.maximum(gaps(z), GAP_FLOOR)).astype(np.float32)
+    """`log softmax(z)` of the gaps, which are held at -10,000; float64."""
+    return log_softmax(np.maximum(gaps(z), GAP_FLOOR))
 
 
 def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -224,10 +224,10 @@ def mean_over_partitions(z: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def unit_rows(values: np.ndarray) -> np.ndarray:
-    """Rows divided by their L2 norm."""
-    scaled = values / np.maximum(np.abs(values).max(axis=1, keepdims=True), TINY)
-    norm = np.sqrt((scaled.astype(np.float64) ** 2).sum(axis=1, keepdims=True)).astype(np.float32)
-    return scaled / np.maximum(norm, TINY)
+    """Rows divided by their L2 norm, float64."""
+    wide = values.astype(np.float64)
+    scaled = wide / np.maximum(np.abs(wide).max(axis=1, keepdims=True), TINY)
+    return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=1, keepdims=True)), TINY)
 
 
 def proximity(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np.ndarray:
@@ -240,7 +240,7 @@ def proximity(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np
     r = reference.astype(np.float64)
     half = 0.5 * (r * r).sum(axis=1)
     for start in range(0, len(queries), size):
-        q = queries[start : start + size].astype(np.float64)
+        q = queries[start : start + size]
         closeness = q @ r.T - half
         nearest = -np.sort(-np.partition(closeness, -wanted - 1, axis=1)[:, -wanted - 1 :], axis=1)
         square = np.maximum((q * q).sum(axis=1, keepdims=True) - 2.0 * nearest, 0.0)

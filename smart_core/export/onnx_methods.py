@@ -228,13 +228,13 @@ def _linear(calibrator: Calibrator, x: Value) -> Value:
 
 def _on_centred(calibrator: Calibrator, z: Value, x: Value | None) -> Value:
     """A linear map of `d_k - mean_j d_j`, gaps held at -10,000."""
-    d = gaps(z).maximum(GAP_FLOOR)
-    return _linear(calibrator, d - d.wide().mean().narrow())
+    d = gaps(z).maximum(GAP_FLOOR).wide()
+    return _linear(calibrator, d - d.mean())
 
 
 def _on_log_probabilities(calibrator: Calibrator, z: Value, x: Value | None) -> Value:
     """A linear map of `log softmax(z)`, gaps held at -10,000."""
-    return _linear(calibrator, log_softmax(gaps(z).maximum(GAP_FLOOR)).narrow())
+    return _linear(calibrator, log_softmax(gaps(z).maximum(GAP_FLOOR)))
 
 
 def _top_label(mapped: Callable[[Calibrator, Value], Value]) -> Method:
@@ -273,25 +273,25 @@ def _fc(calibrator: Calibrator, z: Value, x: Value | None) -> Value:
 
 def _procal(calibrator: Calibrator, z: Value, x: Value | None) -> Value:
     """`c = f+ / (f+ + f- n-/n+)`, densities of (confidence, proximity) among the hits and the misses."""
-    confidence = gaps(z).wide().softmax().narrow().picked(z.argmax())
+    confidence = gaps(z).wide().softmax().max()
     if len(_array(calibrator, "hits_")) == 0 or len(_array(calibrator, "misses_")) == 0:
         return spread(z, confidence, calibrator.classes_, keep=True)
     near = _proximity(calibrator, _unit_rows(z if x is None else x))
-    masses = [_log_mass(calibrator, confidence.wide(), near, kind) for kind in ("hit", "miss")]
+    masses = [_log_mass(calibrator, confidence, near, kind) for kind in ("hit", "miss")]
     wanted = (-softplus(masses[1] - masses[0])).exp()
     return spread(z, wanted, calibrator.classes_, keep=True)
 
 
 def _unit_rows(values: Value) -> Value:
-    scaled = values / values.abs().max().maximum(TINY)
-    wide = scaled.wide()
-    return scaled / (wide * wide).sum().sqrt().narrow().maximum(TINY)
+    wide = values.wide()
+    scaled = wide / wide.abs().max().maximum(TINY)
+    return scaled / (scaled * scaled).sum().sqrt().maximum(TINY)
 
 
 def _proximity(calibrator: Calibrator, queries: Value) -> Value:
     """(N, 1) means of `exp(-d^2)` over the nearest reference rows, without one at distance 0: the query itself."""
     reference = _array(calibrator, "reference_").astype(np.float64)
-    q = queries.wide()
+    q = queries
     if len(reference) < 2:
         return q.mean() * 0.0 + 1.0
     wanted = min(int(calibrator.settings_dict()["neighbours"]), len(reference) - 1)

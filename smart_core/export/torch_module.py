@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
 from smart_core.calibrators.gc import group_of
+from smart_core.device import precise
 from smart_core.errors import ExportError
 from smart_core.export.checked import check_exportable, feature_width
 from smart_core.profile import gaps
@@ -98,7 +99,8 @@ def _ets(calibrator: Calibrator, z: Logits, x: Tensor | None) -> Tensor:
 def _gc(calibrator: Calibrator, z: Logits, x: Tensor | None) -> Tensor:
     """The mean over partitions p of `softmax(z / T_(p, g))`, g the sample's group."""
     state = calibrator.state()
-    group = group_of(((z if x is None else x) - state["mean_"]) / state["std_"], state["weight_"])
+    values = z if x is None else x
+    group = group_of(precise((values - state["mean_"]) / state["std_"]), precise(state["weight_"]))
     d = gaps(z)
     total = torch.zeros_like(d)
     for t in state["temperatures_"].gather(1, group).unbind():

@@ -66,6 +66,7 @@ def slice_chart(
                 width=width * 0.9,
                 name=f"adds to d{name}/ds",
                 marker={"color": look.color, "line": {"width": 0}},
+                unselected={"marker": {"opacity": 1}},
                 hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y:.2e}}<extra></extra>",
             ),
             row=row,
@@ -87,6 +88,13 @@ def slice_chart(
         line={"width": 0},
     )
     figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0)
+    # a box drawn across chooses the slice: the shade then shows it, and the box itself need not stay
+    figure.update_layout(
+        dragmode="select",
+        selectdirection="h",
+        newselection={"line": {"color": "rgba(0,0,0,0)"}},
+        activeselection={"fillcolor": "rgba(0,0,0,0)", "opacity": 0},
+    )
     figure.update_xaxes(range=[0, float(edges[-1])], nticks=7)
     figure.update_xaxes(title_text="margin", row=2, col=1)
     chosen = terms.within(low, high)

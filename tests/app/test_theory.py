@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared import theory_certificate
+from pages.shared import downloads, theory_certificate
+from pages.shared.theory_probe import boxed_slice, direction_sentence, in_conflict
 from smart_core.theory.certificate import Certificate
+from smart_core.theory.nll_probe import Estimate
 from tests.app.studying import bring, charts, click, desk, run_snippet, settle, words
 from tests.conftest import ROOT
 
@@ -54,6 +58,41 @@ def test_margin_bounds_on_the_loaded_data() -> None:
     names, printed = run_snippet(app)
     assert names["study"].outside() == 0
     assert printed.startswith("interval")
+
+
+def test_the_python_of_the_loaded_data_takes_the_rows_of_the_page() -> None:
+    """Of 10,000 test rows a thousand are drawn evenly, not the first thousand."""
+    app = open_view("Margin bounds", "cifar10")
+    app.segmented_control(key="theory-rows").set_value("The loaded data").run()
+    names, _ = run_snippet(app)
+    assert len(names["data"].test) > 1000 == names["study"].temperature.size
+    assert f"a factor of {names['study'].spread('margin'):.2f} at equal margin" in words(app)
+    assert names["rows"][-1] == len(names["data"].test) - 1
+
+
+def test_a_box_on_the_chart_is_a_slice_within_the_slider() -> None:
+    assert boxed_slice([], 20.0) is None
+    assert boxed_slice([{"x": [3.204, 1.0]}], 20.0) == (1.0, 3.2)
+    assert boxed_slice([{"x": [-1.0, 99.0]}], 20.0) == (0.0, 20.0)
+    assert boxed_slice([{"x": [2.001, 2.002]}], 20.0) is None
+    assert boxed_slice([{"x": [0, 1]}, {"x": [4, 6]}], 20.0) == (4.0, 6.0)  # the newest
+
+
+def test_a_witness_within_noise_of_zero_has_no_direction() -> None:
+    """Its sign is open, so that what raises its absolute value on one sample lowers it on another."""
+    falls, rises = Estimate(-0.1, 0.01), Estimate(0.1, 0.01)
+    assert not in_conflict(falls, rises, Estimate(1e-4, 1e-3))
+    said = direction_sentence(0, 1, falls, rises, Estimate(1e-4, 1e-3))
+    assert "moves a witness that noise cannot tell from 0" in said
+    assert in_conflict(falls, rises, Estimate(0.01, 1e-3))
+    assert "yet raises the witness" in direction_sentence(0, 1, falls, rises, Estimate(0.01, 1e-3))
+
+
+def test_numbers_of_a_chart_as_json_keep_every_digit() -> None:
+    frame = pd.DataFrame({"x": [1 / 3, np.inf, np.nan], "name": ["a", "b", "c"]})
+    back = json.loads(downloads.json_bytes(frame))
+    assert back[0] == {"x": pytest.approx(1 / 3, abs=1e-15), "name": "a"}
+    assert [row["x"] for row in back[1:]] == [None, None]
 
 
 def test_the_certificate_of_vanilla_and_ts_at_once_and_of_others_once_fitted() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -58,6 +61,63 @@ def test_tabs_change_the_view_and_the_address(server: str, visit: Open) -> None:
             expect(page.locator(f".st-key-{chart} .js-plotly-plot")).to_be_visible()
         seen.idle()
     page.wait_for_url(re.compile("view=Playground"))
+    seen.clean()
+
+
+def test_a_box_across_the_chart_chooses_the_slice(server: str, visit: Open) -> None:
+    seen = visit(address(server, "NLL against calibration"))
+    page = seen.page
+    plot = page.locator(".st-key-slice .js-plotly-plot")
+    for low, high in ((2.0, 5.0), (1.0, 3.0)):
+        (left, top), (right, bottom) = seen.point(plot, low, 0.0), seen.point(plot, high, 0.0)
+        page.mouse.move(left, top - 10)
+        page.mouse.down()
+        page.mouse.move((left + right) / 2, top)
+        page.mouse.move(right, bottom + 10, steps=4)
+        page.mouse.up()
+        expect(page.get_by_role("heading", name=near(low, high))).to_be_visible()
+        seen.idle()
+    # the slider still has the last word
+    page.get_by_role("slider", name="Margin slice").last.press("End")
+    expect(page.get_by_role("heading", name=near(1.0, 3.0))).to_have_count(0)
+    seen.picture("theory-boxed")
+    seen.clean()
+
+
+def near(low: float, high: float) -> re.Pattern[str]:
+    """The headline of a slice whose ends a box of whole pixels has met within a tenth."""
+    ends = [f"(?:{end - 0.1:.1f}|{end:.1f})\\d" for end in (low, high)]
+    return re.compile(f"Sharpening margins {ends[0]} to {ends[1]}")
+
+
+def test_the_camera_saves_svg_and_png_and_the_numbers_as_csv_and_json(server: str, visit: Open, tmp_path: Path) -> None:
+    seen = visit(address(server, "Margin bounds"))
+    page = seen.page
+    chart = page.locator(".st-key-feasible .js-plotly-plot")
+
+    def kept(click: Callable[[], None]) -> bytes:
+        with page.expect_download() as waiting:
+            click()
+        target = tmp_path / waiting.value.suggested_filename
+        waiting.value.save_as(target)
+        assert target.stem == "feasible"
+        return target.read_bytes()
+
+    def photographed() -> bytes:
+        chart.hover()
+        return kept(lambda: chart.locator("[data-title^='Download plot']").click())
+
+    assert photographed().startswith(b"<svg")
+    page.get_by_text("The numbers of this chart").first.click()
+    files = {}
+    for form in ("csv", "json"):
+        button = page.locator(f".st-key-feasible-table-{form} button")
+        files[form] = kept(button.click)
+    rows = list(csv.DictReader(files["csv"].decode().splitlines()))
+    assert len(rows) == len(json.loads(files["json"])) == 11
+    page.locator(".st-key-feasible-picture").get_by_text("PNG", exact=True).click()
+    seen.idle()
+    assert photographed().startswith(b"\x89PNG\r\n\x1a\n")
     seen.clean()
 
 
