@@ -176,7 +176,7 @@ def precise(values: Tensor) -> Tensor:
     For sums at prediction whose rounding in float32 would show in the probabilities: added up in another order, as an
     exported form does, they would differ by more than 1e-6.
     """
-    return values if values.device.type == "mps" else values.double()
+    return values.double() if values.device.type in FLOAT64_DEVICES else values
 
 
 def like_input(result: Tensor, example: Any) -> Any:

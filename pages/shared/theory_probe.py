@@ -107,6 +107,8 @@ def condition_table(found: TwoSlice) -> str:
         ("dNLL/ds", "the derivative itself", found.nll.value),
         ("witness bound", "c inf J_O (1 − sup J_O) γ_min μ_O − (1 + c) C_G ε", found.witness_bound),
         ("dC/ds", "the witness's derivative itself", found.probe.value),
+        ("baseline bound", "c (ρ_O μ_O − ε)", found.baseline_bound),
+        ("slice's witness", "the slice's part of the witness, ≥ that", found.baseline),
     ]
     lines = [f"| {name} | {words} | {_figures(value)} |" for name, words, value in rows]
     return "| term | what it is | value |\n|---|---|---|\n" + "\n".join(lines)
@@ -231,7 +233,8 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     st.caption(
         "J_O is the probe's range; J_U the most underconfident range beside it. Outcomes stand in for the unknown "
         "P(Y = M | X). The paper's step from average gaps to the derivative needs gaps of one sign within each range; "
-        "the weighted bound needs no such assumption."
+        "the weighted bound needs no such assumption. The baseline bound is of the slice's part; the paper writes "
+        "it for the whole witness, which samples outside the slice may turn."
     )
     if st.toggle("A set that meets the condition and whose NLL rises", key="theory-counterexample"):
         bad = counterexample()

@@ -68,6 +68,7 @@ def test_every_term_by_a_loop() -> None:
     assert found.weighted_bound == pytest.approx(weighted)
     bound = 0.05 * 0.75 * (1 - 0.95) * min(gammas) * sums["o"] / n - 1.05 * max(rates) * sums["band"] / n
     assert found.witness_bound == pytest.approx(bound)
+    assert found.baseline_bound == pytest.approx(0.05 * (sums["ro"] - sums["band"]) / n)
     right = max(gammas) * (found.rho_o * found.mu_o + found.mu_gap) + max(spreads) * found.mu_a
     assert (found.left, found.right) == (pytest.approx(found.rho_u * min(gammas) * found.mu_u), pytest.approx(right))
 
@@ -83,6 +84,18 @@ def test_the_weighted_bound_and_the_witness_bound_hold(
     found = two_slice(terms, chosen, (0.0, start / 2), Plateau.against(start, start + width, depth))
     assert found.nll.value <= found.weighted_bound + 1e-10
     assert found.probe.value >= found.witness_bound - 1e-10
+    assert found.baseline >= found.baseline_bound - 1e-10
+
+
+def test_the_baseline_holds_on_the_slice_and_not_for_the_whole_set() -> None:
+    """Rows at p = 0.8 in and outside A: wrong where the margin is log 4.2, right where it is log 8."""
+    z = np.log(np.repeat([[0.8, 0.19, 0.01], [0.8, 0.1, 0.1]], [10, 100], axis=0))
+    terms = local_terms(z, np.repeat([1, 0], [10, 100]), 1.0)
+    found = two_slice(terms, terms.within(0.0, 1.5), (0.1, 0.2), Plateau.against(0.7, 0.9, 0.1))
+    assert found.rho_o == pytest.approx(0.8)
+    assert found.baseline == pytest.approx(0.1 * 0.8 * 10 / 110)
+    assert found.baseline_bound == pytest.approx(0.1 * 0.8 * 10 / 110)
+    assert found.witness.value < 0 < found.baseline_bound
 
 
 def test_the_condition_does_what_it_says_where_gaps_keep_their_sign() -> None:
