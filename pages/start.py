@@ -250,10 +250,9 @@ def split_anew() -> None:
         )
         share = round(100 * split.fraction) if split is not None else 50
         off = split is None
-        st.slider("Share for validation, in %", 5, 95, share, 5, key=names[1], on_change=ask, disabled=off)
-        st.number_input(
-            "Seed of the split", 0, 2**31 - 1, split.seed if split else 0, key=names[2], on_change=ask, disabled=off
-        )
+        st.slider("Share for validation, in %", *address.SHARES, share, 5, key=names[1], on_change=ask, disabled=off)
+        seed = split.seed if split else 0
+        st.number_input("Seed of the split", 0, address.LAST_SEED, seed, key=names[2], on_change=ask, disabled=off)
 
 
 def samples() -> None:

@@ -201,6 +201,8 @@ def test_metric_bins_and_split_come_from_the_address_and_go_into_it() -> None:
         {"split": "0.5"},
         {"split": "nan-0"},
         {"split": "0.5--3"},
+        {"split": "0.5-99999999999999999999"},
+        {"split": "0.999-1"},
         {"read": "{"},
     ],
 )
