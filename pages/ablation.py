@@ -124,11 +124,17 @@ def trained(result: Traces) -> str:
 
 
 def part(
-    kind: str, start: str, cost: str, asked: Settings, study_of: Callable[[LogitSet, Settings], studies.Compute]
+    tab: Any,
+    kind: str,
+    start: str,
+    cost: str,
+    asked: Settings,
+    study_of: Callable[[LogitSet, Settings], studies.Compute],
 ) -> studies.Study | None:
     """A study's button and cost; what there is of its result."""
     running = studies.running(data, kind)
-    if st.button(start, type="primary", key=f"run-{kind}", disabled=running):
+    shortcut = "Ctrl+Enter" if tab.open else None
+    if st.button(start, type="primary", key=f"run-{kind}", shortcut=shortcut, disabled=running):
         studies.start(data, kind, start, study_of(data, asked), asked)
         st.rerun()
     st.caption(f"{cost} Cancel keeps what is finished.")
@@ -172,34 +178,35 @@ seeds = st.number_input(
 asked = {"seeds": seeds, "bins": bins}
 seconds = studies.fit_seconds(data)
 
-objectives, indicators, efficiency, training = st.tabs(["Objectives", "Indicators", "Validation size", "Training"])
+# the open tab stands in the address, and its button is the one that the keyboard presses
+tabs = st.tabs(["Objectives", "Indicators", "Validation size", "Training"], key="part", bind="query-params")
+objectives, indicators, efficiency, training = tabs
 with objectives:
     st.markdown("TS, PTS and SMART, each trained on six objectives.")
     cost = studies.estimate(len(OBJECTIVES) * (1 + 2 * seeds), seconds, len(OBJECTIVES) * 2 * seeds)
-    cells("objectives", part("objectives", "Run the objectives", cost, asked, objectives_study), asked)
-    if st.toggle("The paper's own table", key="paper-objectives-shown"):
+    cells("objectives", part(objectives, "objectives", "Run the objectives", cost, asked, objectives_study), asked)
+    if st.toggle("The paper's own table", key="paper-objectives-shown", bind="query-params"):
         model = st.selectbox("ImageNet network", ["ResNet-50", "ViT-B/16"], key="paper-objectives", width=200)
         theirs = seed_table_heatmap(paper.objectives(model), "ece", source=f"paper, {model}", **look)
         show.chart(theirs, "paper-objectives-map")
 with indicators:
     st.markdown("SMART reading six indicators of hardness.")
     cost = studies.estimate(len(INDICATORS) * seeds, seconds)
-    cells("indicators", part("indicators", "Run the indicators", cost, asked, indicators_study), asked)
-    if st.toggle("The paper's own table", key="paper-indicators-shown"):
+    cells("indicators", part(indicators, "indicators", "Run the indicators", cost, asked, indicators_study), asked)
+    if st.toggle("The paper's own table", key="paper-indicators-shown", bind="query-params"):
         show.chart(seed_table_heatmap(paper.indicators(), "ece", source="paper", **look), "paper-indicators-map")
 with efficiency:
     ids = available(data)
     st.markdown(f"{', '.join(methods()[id].label for id in ids)} on growing, nested parts of validation.")
     each = len(sizes_up_to(len(data.validation))) * seeds
     cost = studies.estimate(len(ids) * each, seconds, sum(methods()[id].stochastic for id in ids) * each)
-    cells("efficiency", part("efficiency", "Run the sizes", cost, asked, efficiency_study), asked)
+    cells("efficiency", part(efficiency, "efficiency", "Run the sizes", cost, asked, efficiency_study), asked)
     st.caption("Band: spread over seeds; each seed draws its own part of validation.")
 with training:
     st.markdown("SMART trained on NLL, SoftECE and Charbonnier-SoftECE, watched epoch by epoch on validation.")
     watched = {"epochs": EPOCHS}
-    study = part(
-        "traces", "Run the training", studies.estimate(len(DEFAULT_OBJECTIVES), seconds), watched, traces_study
-    )
+    cost = studies.estimate(len(DEFAULT_OBJECTIVES), seconds)
+    study = part(training, "traces", "Run the training", cost, watched, traces_study)
     if study is not None and study.result.runs:
         st.markdown(f"##### {trained(study.result)}")
         left, right = st.columns(2)

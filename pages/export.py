@@ -290,6 +290,7 @@ if not fitted:
         f"Nothing is fitted on {plain_text(library.title())} yet, so there is no calibrator to take away.",
         "Fit SMART",
         "export-fit",
+        shortcut="Ctrl+Enter",
     ):
         board.fit(data, ["smart"], bins=bins)
         st.rerun()
@@ -311,17 +312,20 @@ else:
         st.caption("Every row was made with other settings or bins than those asked for now: refit on Compare.")
 st.subheader("Workspace")
 workspace()
+# before anything is fitted, the code of the fit that the page offers
+id, settings = "smart", board.chosen_settings("smart")
 if fitted:
-    settings = {name: value for name, value in chosen.settings_dict().items() if name != "device"}
     defaults = {item.name: item.default for item in chosen.settings()}
-    given = "".join(f", {name}={value!r}" for name, value in settings.items() if value != defaults[name])
-    part = "data.validation"
-    show.python(
-        library.load_code()
-        + f"""
-calibrator = sc.calibrators.get("{method}"{given})
+    used = chosen.settings_dict().items()
+    id, settings = method, {name: value for name, value in used if name != "device" and value != defaults[name]}
+given = "".join(f", {name}={value!r}" for name, value in settings.items())
+part = "data.validation"
+show.python(
+    library.load_code()
+    + f"""
+calibrator = sc.calibrators.get("{id}"{given})
 calibrator.fit({part}.logits, {part}.labels, features={part}.features, head=data.head)
 print("ECE", sc.evaluate(calibrator, data.test, bins={bins}).metric("ece", {bins}))
-calibrator.save("{downloads.stem(library.title(), method)}.safetensors")
+calibrator.save("{downloads.stem(library.title(), id)}.safetensors")
 """
-    )
+)

@@ -10,6 +10,7 @@ from pages.shared.uploads import FOLDER_VARIABLE
 from pages.shared.wording import percent, plain_text
 from smart_core import paper
 from smart_core.calibrators import methods
+from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import METRICS
 
 routing.enter()
@@ -30,6 +31,19 @@ MISLEADS = {
     "ece_l2": "Weighs large gaps more than the ECE does. The debiased square can fall below 0 and is then shown as 0.",
     "aurc": "Judges the order of the confidences only: any increasing map of them leaves it as it is.",
 }
+
+
+def what_to_know(method: type[Calibrator]) -> str:
+    """What it does to the prediction, what it needs, and whether chance has a part; in one narrow column."""
+    words = ["Keeps the prediction." if method().keeps_top1 else "May change the prediction."]
+    if method.needs:
+        words.append(f"Needs {' and '.join(method.needs)}.")
+    elif method.uses:
+        words.append("Uses features, if there are any.")
+    if method.stochastic:
+        words.append("The seed matters.")
+    return " ".join(words)
+
 
 st.title("Guide")
 st.markdown("What is computed here, and how to read it.")
@@ -60,7 +74,9 @@ largest logits, and gives it a temperature of its own:
 """
 )
 st.latex(r"m = z_{(1)} - z_{(2)}, \qquad x = \frac{m - \mu}{s}")
-st.latex(r"T(m) = \mathrm{softplus}\bigl(W_2\,\mathrm{relu}(W_1 x + b_1) + b_2\bigr) + 0.1")
+# two short lines: one long one is cut off on a narrow screen
+st.latex(r"h(x) = W_2\,\mathrm{relu}(W_1 x + b_1) + b_2")
+st.latex(r"T(m) = \mathrm{softplus}\bigl(h(x)\bigr) + 0.1")
 st.markdown(
     r"""
 $\mu$ and $s$ are the mean and standard deviation of the validation margins. With 16 hidden units the map has 49
@@ -128,9 +144,7 @@ st.table(
             {
                 "method": method.label,
                 "what it does": method.summary,
-                "keeps the prediction": "yes" if method().keeps_top1 else "no",
-                "needs": ", ".join(method.needs) or ("features, if there are any" if method.uses else ""),
-                "seed matters": "yes" if method.stochastic else "no",
+                "what to know": what_to_know(method),
             }
             for method in methods().values()
         ]
@@ -162,7 +176,7 @@ st.markdown(
     """
 | keys | what they do |
 |---|---|
-| Ctrl+Enter | fit the recommended set (Compare) |
+| Ctrl+Enter | run what the page computes: its fits, its study, its attack |
 | Esc | cancel the newest computation; what is finished is kept |
 | Alt+→ | next page |
 """

@@ -42,13 +42,20 @@ def begin(data: LogitSet, count: int) -> None:
         attacked = np.zeros(len(data.test), dtype=bool)
         for start in range(0, count, CHUNK):
             stop = min(start + CHUNK, count)
-            found[start:stop] = carlini_wagner_l2(
-                model, images[start:stop], run=run.part(start / count, stop / count)
-            ).l2
+            found[start:stop] = carlini_wagner_l2(model, images[start:stop], run=chunk_of(run, start, stop, count)).l2
             attacked[start:stop] = True
             publish((found, attacked))
 
     studies.start(data, KIND, f"Attack {count} digits", compute, {"images": count})
+
+
+def chunk_of(run: Run, start: int, stop: int, count: int) -> Run:
+    """The line of one chunk, whose words say which of all the images it is about."""
+    part = run.part(start / count, stop / count)
+    tell = run.progress
+    if tell is not None:
+        part.progress = lambda fraction, words: tell(fraction, f"Images {start + 1} to {stop} of {count}: {words}")
+    return part
 
 
 def verdict(found: Hardness) -> str:

@@ -99,9 +99,17 @@ def sentence(groups: list[MarginGroup], label: str) -> str:
     worst = worst_group(groups)
     if worst is None:
         return f"{label}: in every margin group the error is within what chance explains."
-    return (
+    words = (
         f"{label} is worst at {worst.sentence} ({worst.n:,} samples; ECE {percent(worst.ece)}, chance explains "
         f"{percent(worst.floor_q95)})."
+    )
+    largest = max((group for group in groups if group.n), key=lambda group: group.ece)
+    if largest is worst:
+        return words
+    # the largest figure of the chart is another group's: say why that one is not named
+    span, explained = margin_text(largest.low, largest.high, " to ", 2), percent(largest.floor_q95)
+    return (
+        f"{words} The ECE is larger at margins {span}, {percent(largest.ece)}, but there chance explains {explained}."
     )
 
 
@@ -177,7 +185,7 @@ if old:
 if fitting:
     st.info("Fitting: finished methods appear here by themselves.")
 elif len(evaluations) == 1 and show.empty(
-    "Nothing is fitted yet, so there is no after.", "Fit TS and SMART", "fit-two"
+    "Nothing is fitted yet, so there is no after.", "Fit TS and SMART", "fit-two", shortcut="Ctrl+Enter"
 ):
     board.fit(data, ["ts", "smart"], bins=bins)
     st.rerun()

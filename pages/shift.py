@@ -130,6 +130,7 @@ with st.container(border=True):
         default=[id for id in DEFAULT_METHODS if id in usable],
         format_func=lambda id: methods()[id].label,
         key="shift-methods",
+        bind="query-params",
         persist_state="session",
         help="Each is fitted once a seed and judged on every shift. The default are those of the paper's figure.",
     )
@@ -138,6 +139,7 @@ with st.container(border=True):
         list(possible),
         format_func=lambda key: possible[key],
         key="shift-others",
+        bind="query-params",
         persist_state="session",
         help="Sets with as many classes as this one, by their test part.",
     )

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.shared import address, cached, intake, library, reading, routing, show, state, uploads
-from pages.shared.desk import LARGEST_SEED, SETS_KEPT, Split, desk
+from pages.shared.desk import LARGEST_SEED, SETS_KEPT, SHARES, Split, desk
 from pages.shared.wording import plain_text, verdict
 from smart_core.data import ArrayInfo
 from smart_core.data.bundle import bundle_arrays
@@ -250,10 +250,9 @@ def split_anew() -> None:
         )
         share = round(100 * split.fraction) if split is not None else 50
         off = split is None
-        st.slider("Share for validation, in %", 5, 95, share, 5, key=names[1], on_change=ask, disabled=off)
-        st.number_input(
-            "Seed of the split", 0, LARGEST_SEED, split.seed if split else 0, key=names[2], on_change=ask, disabled=off
-        )
+        st.slider("Share for validation, in %", *SHARES, share, 5, key=names[1], on_change=ask, disabled=off)
+        seed = split.seed if split else 0
+        st.number_input("Seed of the split", 0, LARGEST_SEED, seed, key=names[2], on_change=ask, disabled=off)
 
 
 def samples() -> None:

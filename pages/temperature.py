@@ -114,6 +114,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         format_func=lambda key: names[key],
         max_selections=MOST_SETS - 1,
         key="curve-sets",
+        bind="query-params",
         persist_state="session",
         width=420,
         help="Up to three other data sets, each with its own fit.",
@@ -124,7 +125,8 @@ idle = {name: each for name, each in missing.items() if not under_way(each, indi
 label = INDICATORS[indicator].label.lower()
 if idle:
     words = f"SMART on the {label} is not fitted yet on {plain_text(listed(list(idle)))}."
-    if show.empty(words, "Fit TS and SMART" if on_board(indicator) else f"Fit SMART on the {label}", "fit-curve"):
+    action = "Fit TS and SMART" if on_board(indicator) else f"Fit SMART on the {label}"
+    if show.empty(words, action, "fit-curve", shortcut="Ctrl+Enter"):
         for each in idle.values():
             begin(each, indicator, bins)
         st.rerun()

@@ -35,6 +35,9 @@ class Link:
     page: str
     """Path of the page in the address: `compare`."""
     query: dict[str, str]
+    """What this module keeps in the address."""
+    own: dict[str, list[str]]
+    """What the page's controls keep there; a choice of several is one name with several values."""
 
     @property
     def options(self) -> reading.Options:
@@ -51,9 +54,9 @@ def read(page: st.Page) -> None:
     """
     here, known = desk(), library.titles(desk())
     written: dict[str, str] = st.session_state.get(state.WRITTEN, {})
-    query = st.query_params.to_dict()
+    query = {name: value for name, value in st.query_params.to_dict().items() if name in NAMES}
     ours = {*written.items(), *_replaced_lately()}
-    asked = {name: value for name, value in query.items() if name in NAMES and (name, value) not in ours}
+    asked = {name: value for name, value in query.items() if (name, value) not in ours}
     wished: dict[str, str] = st.session_state.pop(state.WISHED, {})
     asked |= wished if wished.get(DATA) in known else {}
     _take_over_controls({**({} if state.METRIC in st.session_state else written), **asked})
@@ -62,7 +65,8 @@ def read(page: st.Page) -> None:
         _take_over_split(asked[DATA], query | asked)
     elif DATA in asked:
         st.session_state[state.WRITTEN] = {**written, DATA: asked[DATA]}
-        _wait_for(asked[DATA], Link(page.url_path, query))
+        own = {name: values for name, values in everything().items() if name not in NAMES}
+        _wait_for(asked[DATA], Link(page.url_path, query, own))
     wish = st.session_state.pop(library.NEXT, None)
     if wish in known:
         st.session_state[state.DATA] = wish
@@ -116,8 +120,13 @@ def show(view: dict[str, str]) -> None:
 def link() -> str:
     """The whole address of the view."""
     base = (st.context.url or "").split("?")[0]
-    query = urlencode(st.query_params.to_dict())
+    query = urlencode(everything(), doseq=True)
     return f"{base}?{query}" if query else base
+
+
+def everything() -> dict[str, list[str]]:
+    """Name -> all its values in the address."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
 def wanted() -> Link | None:
@@ -149,8 +158,7 @@ def _open(key: str) -> None:
         return
     _take_over_split(key, waiting.query)
     if waiting.page != "start":
-        own = {name: value for name, value in waiting.query.items() if name not in NAMES}
-        st.switch_page(f"pages/{waiting.page}.py", query_params=own)
+        st.switch_page(f"pages/{waiting.page}.py", query_params=waiting.own)
 
 
 def _take_over_controls(asked: dict[str, str]) -> None:
@@ -164,7 +172,7 @@ def _take_over_controls(asked: dict[str, str]) -> None:
 
 
 def _take_over_split(key: str, query: dict[str, str]) -> None:
-    """`0.3-7` is 30 % for validation with seed 7; anything else is not a split."""
+    """`0.3-7` is 30 % for validation with seed 7; what the controls on Start could not say is not a split."""
     fraction, _, seed = query.get(SPLIT, "").partition("-")
     with suppress(ValueError):
         desk().splits[key] = Split.asked(fraction, seed)

@@ -52,5 +52,7 @@ def draw(data: LogitSet, rows: dict[str, Row], usual: Collection[str]) -> list[s
 
 def _words(id: str, reason: str | None, row: Row | None) -> str:
     method = methods()[id]
-    size = f" {row.result.parameters:,} parameters." if row is not None and row.result.available else ""
+    size = ""
+    if row is not None and row.result.available:
+        size = f" {row.result.parameters:,} parameter{'' if row.result.parameters == 1 else 's'}."
     return f"**{method.label}**: {method.summary}{size}" + (f" *{reason}*" if reason else "")

@@ -23,6 +23,8 @@ STUDIES_KEPT = 24
 RANKINGS_KEPT = 16
 
 LARGEST_SEED = 2**31 - 1
+SHARES = (5, 95)
+"""Least and largest share of the samples for validation, in per cent."""
 
 
 class Bounded(MutableMapping[str, Value]):
@@ -63,7 +65,7 @@ class Split:
     def asked(cls, fraction: str | float, seed: str | int) -> Split:
         """A split that a link or a file asks for; `ValueError` for what the page could neither make nor show."""
         split = cls(float(fraction), int(seed))
-        if not (0.0 < split.fraction < 1.0 and 0 <= split.seed <= LARGEST_SEED):
+        if not (SHARES[0] <= 100 * split.fraction <= SHARES[1] and 0 <= split.seed <= LARGEST_SEED):
             raise ValueError("no split")
         return split
 

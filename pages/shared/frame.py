@@ -19,14 +19,29 @@ FINISHED_SHOWN = 3
 LOOK = """<style>
 @media (min-width: 769px) { .st-key-narrow-split { display: none !important; } }
 .stMainBlockContainer { padding-top: 4.5rem; }
+.st-key-other-theme { display: none; }
 </style>"""
 """Where the sidebar folds away, what it says of the data stands above the page instead."""
+
+WATCH = """<script>
+if (!window.themeWatch) {
+    const look = () => getComputedStyle(document.querySelector(".stApp")).backgroundColor;
+    let drawn = look();
+    window.themeWatch = setInterval(() => {
+        if (look() === drawn) return;
+        drawn = look();
+        document.querySelector(".st-key-other-theme button")?.click();
+    }, 500);
+}
+</script>"""
+"""Charts are drawn for one theme, and Streamlit runs nothing when another is chosen: a hidden button does."""
 
 
 def draw(page: st.Page) -> DeltaGenerator:
     """Everything in the sidebar below the menu; gives the place of the link, known once the page has run."""
     address.read(page)
     st.html(LOOK)
+    st.html(WATCH, unsafe_allow_javascript=True)
     with st.sidebar:
         if not library.nothing():
             _data()
@@ -48,6 +63,7 @@ def draw(page: st.Page) -> DeltaGenerator:
         )
         tray()
         place = st.container()
+        st.button("Draw in the other theme", key="other-theme")
     if not library.nothing():
         _above_the_page()
         address.write()

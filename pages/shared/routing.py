@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import streamlit as st
 
-from pages.shared import library, state
+from pages.shared import address, library, state
 from pages.shared.wording import plain_text
 from smart_core.errors import SmartError
 
@@ -48,7 +48,7 @@ def menu() -> st.Page:
     sections[""].insert(0, st.Page(_door, title="Door", default=True, visibility="hidden"))
     page = st.navigation(sections, position="top")
     if page.url_path == "":
-        st.switch_page(FIRST, query_params=st.query_params.to_dict())
+        st.switch_page(FIRST, query_params=address.everything())
     return page
 
 

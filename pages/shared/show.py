@@ -74,8 +74,8 @@ def python(code: str) -> None:
         st.code(code.strip() + "\n", language="python")
 
 
-def empty(words: str, action: str, key: str) -> bool:
+def empty(words: str, action: str, key: str, *, shortcut: str | None = None) -> bool:
     """Nothing to see yet: why, and the one thing to do; True when it was asked for."""
     with st.container(border=True, key=f"empty-{key}"):
         st.markdown(words)
-        return st.button(action, type="primary", key=key)
+        return st.button(action, type="primary", key=key, shortcut=shortcut)

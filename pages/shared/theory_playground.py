@@ -134,7 +134,8 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
             "error cannot tell which temperature belongs to which. SMART need not find this law."
         )
     busy = studies.running(simulator(), KIND)
-    if st.button("Run", type="primary", key="run-playground", disabled=busy or not asked["methods"]):
+    unready = busy or not asked["methods"]
+    if st.button("Run", type="primary", key="run-playground", shortcut="Ctrl+Enter", disabled=unready):
         begin(asked)
         st.rerun()
     st.caption(

@@ -200,7 +200,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         depth = st.select_slider(
             "Depth c", DEPTHS, 0.1, key="theory-depth", persist_state="session", width=180, help="ψ = −c on the range."
         )
-        st.button("Search a slice", type="primary", key="search-slice", on_click=search)
+        st.button("Search a slice", type="primary", key="search-slice", shortcut="Ctrl+Enter", on_click=search)
     said_before = st.session_state.get(ids["found"])
     if said_before is not None and said_before[0] == fit:
         st.info(said_before[1])

@@ -20,12 +20,13 @@ TITLES = {file: title for pages in PAGES.values() for file, title in pages.items
 
 
 def visited(app: AppTest) -> Iterator[str]:
-    """Every page in the order of the menu; each has its title and no error."""
+    """Every page in the order of the menu; each has its title, its Python and no error."""
     for file in ORDER:
         app.switch_page(file).run()
         assert not app.exception, file
         assert not app.error, (file, [box.value for box in app.error])
         assert app.title[0].value == TITLES[file]
+        assert any(box.label == "Show the Python for this view" for box in app.expander), file
         yield file
 
 

@@ -204,6 +204,8 @@ def test_metric_bins_and_split_come_from_the_address_and_go_into_it() -> None:
         {"bins": "9" * 5000},
         {"split": "0.5-2147483648"},
         {"split": "0.5-" + "9" * 5000},
+        {"split": "0.5-99999999999999999999"},
+        {"split": "0.999-1"},
         {"read": "{"},
     ],
 )

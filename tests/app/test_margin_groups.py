@@ -63,6 +63,22 @@ def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) ->
     assert shown == pytest.approx(max(errors), abs=0.006)
 
 
+def test_a_larger_error_that_chance_explains_is_said(app: AppTest) -> None:
+    app.button(key="fit-two").click().run()
+    wait(app)
+    groups = {}
+    for note in json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]["annotations"]:
+        found = re.match(r"margin ([\d.]+)–.*ECE [\d.]+ → ([\d.]+)", note["text"].replace("<br>", " "))
+        if found:
+            groups[found[1]] = float(found[2])
+    assert len(groups) == 6
+    words = sentences(app)[1]
+    low = float(max(groups, key=groups.__getitem__))
+    named = [float(edge) for edge in re.findall(r"margins ([\d.]+) to", words)]
+    # the largest figure on the chart stands in the sentence: as the worst, or as one that chance explains
+    assert any(edge == pytest.approx(low, abs=0.051) for edge in named), (words, groups)
+
+
 def test_the_slider_changes_the_grid(app: AppTest) -> None:
     assert panels(app) == 6
     app.slider(key="groups").set_value(3).run()

@@ -29,6 +29,20 @@ def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
     seen.clean()
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_charts_follow_when_another_theme_is_chosen(server: str, visit: Open, width: int) -> None:
+    seen = visit(f"{server}/diagnose?data=digits", width=width)
+    drawing = seen.page.locator(".st-key-reliability .js-plotly-plot .main-svg").first
+    expect(drawing).to_have_css("background-color", "rgb(255, 255, 255)")
+    seen.page.emulate_media(color_scheme="dark")
+    expect(drawing).to_have_css("background-color", "rgb(15, 19, 26)")
+    seen.page.get_by_test_id("stMainMenu").get_by_role("button").click()
+    seen.page.locator("button, [role=menuitemradio], [role=radio], label").filter(has_text="Light").first.click()
+    expect(drawing).to_have_css("background-color", "rgb(255, 255, 255)")
+    seen.idle()
+    seen.clean()
+
+
 @pytest.mark.parametrize("path", ["/diagnose?data=digits", "/diagnose?data=digits&bins=10"])
 def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str) -> None:
     with serve() as address:

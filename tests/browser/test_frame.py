@@ -55,6 +55,11 @@ def test_narrow_and_wide_light_and_dark(
     expect(seen.page.get_by_text(judged_on).locator("visible=true").first).to_be_visible()
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     assert seen.page.get_by_test_id("stMain").evaluate("main => main.scrollWidth <= main.clientWidth")
+    # a formula that does not fit is cut off
+    ends = seen.page.locator(".katex-display .katex-html .base").evaluate_all(
+        "all => all.map(each => each.getBoundingClientRect().right)"
+    )
+    assert max(ends, default=0) <= width
     background = "rgb(15, 19, 26)" if dark else "rgb(255, 255, 255)"
     expect(seen.page.get_by_test_id("stApp")).to_have_css("background-color", background)
     seen.picture(f"{path}-{width}-{'dark' if dark else 'light'}")

@@ -116,3 +116,32 @@ def test_digits_are_attacked_while_one_watches(server: str, visit: Open) -> None
     assert drawn == 40
     seen.picture("hardness-attacked")
     seen.clean()
+
+
+def test_a_link_opens_the_same_part_and_the_keyboard_runs_it(server: str, visit: Open) -> None:
+    seen = visit(f"{server}/ablation?data=cifar10&part=Training")
+    page = seen.page
+    expect(page.get_by_role("tab", name="Training")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Control+Enter")
+    # of the four parts it is the open one that runs
+    expect(page.locator(".st-key-tray").get_by_text("Run the training")).to_be_visible(timeout=LONG)
+    expect(page.locator(".st-key-run-objectives button")).to_be_enabled()
+    page.get_by_role("tab", name="Indicators").click()
+    page.wait_for_url("**part=Indicators*")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("cancelled: Run the training")).to_be_visible(timeout=LONG)
+    seen.clean()
+
+
+@pytest.mark.parametrize("door", ["shift", ""])
+def test_a_choice_of_several_stays_whole_in_the_link(server: str, visit: Open, door: str) -> None:
+    methods = "shift-methods=TS&shift-methods=SMART"
+    seen = visit(f"{server}/{door}?data=digits_corrupted&{methods}")
+    seen.page.get_by_test_id("stSidebar").get_by_role("button", name="Copy link").click()
+    expect(seen.page.get_by_test_id("stPopoverBody").get_by_text(methods)).to_be_visible()
+    if door:
+        chosen = seen.page.locator(".st-key-shift-methods")
+        for name in ("TS", "SMART"):
+            expect(chosen.get_by_text(name, exact=True)).to_be_visible()
+        expect(chosen.get_by_text("PTS", exact=True)).to_have_count(0)
+    seen.clean()
