@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from smart_core.carlini_wagner import Minimisation, Model, adam_factors, logits_of
 from smart_core.constant_search import AttackError, ConstantSearch, Search
-from smart_core.device import to_tensor
+from smart_core.device import as_array, resolve_device, to_tensor
 from smart_core.run import Run
 
 __all__ = ["AttackError", "AttackResult", "Search", "carlini_wagner_l2"]
@@ -66,15 +66,15 @@ def carlini_wagner_l2(
     """Attack every image from the model's own prediction; nothing is random.
 
     `images` is (N, ...), NumPy or torch, inside `search.bounds`. `device` is where the model works, by default where
-    its parameters are. A module is put in evaluation mode, its parameters get no gradient, and it is given back as it
-    was. Convolutions on a CPU run faster after `model.to(memory_format=torch.channels_last)`. `run` hears of progress
-    and may cancel.
+    its parameters are; `auto` takes CUDA, then MPS, then the CPU. A module is put in evaluation mode, its parameters
+    get no gradient, and it is given back as it was. Convolutions on a CPU run faster after
+    `model.to(memory_format=torch.channels_last)`. `run` hears of progress and may cancel.
     """
     search, run = search or Search(), run or Run()
     search.check()
-    if batch_size < 1:
-        raise AttackError(f"A batch of {batch_size} images cannot be attacked; give at least 1.")
-    place = torch.device(device) if device is not None else _home(model)
+    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise AttackError(f"A batch of {batch_size} images cannot be attacked; give a whole number, at least 1.")
+    place = resolve_device(str(device)) if device is not None else _home(model)
     pixels = _checked(images, search)
     with _frozen(model), torch.no_grad():
         predictions, differentiable = _predict(model, pixels, batch_size, place, run)
@@ -174,7 +174,7 @@ def _predict(model: Model, pixels: Tensor, batch_size: int, place: torch.device,
 
 def _checked(images: Any, search: Search) -> Tensor:
     """The images as float32 on the CPU, inside the bounds."""
-    pixels = to_tensor(images, torch.device("cpu"))
+    pixels = to_tensor(as_array(images, "images"), torch.device("cpu"))
     if pixels.dim() < 2 or not pixels.numel():
         raise AttackError(f"Images must be (N, ...) with N at least 1, not {' x '.join(map(str, pixels.shape))}.")
     low, high = search.bounds

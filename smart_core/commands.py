@@ -101,9 +101,10 @@ def apply(options: Namespace) -> None:
         np.savez_compressed(handle, **written)
     shapes = {name: list(array.shape) for name, array in written.items()}
     listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())
-    notices = printing.notes(str(notice) for part in parts.values() for notice in part.notices)
+    notices = list(dict.fromkeys(str(notice) for part in parts.values() for notice in part.notices))
     done = f"{calibrator.label} applied: {listed}, written to {options.out}"
-    show(options, {"out": str(options.out), "arrays": shapes}, "\n".join([done, *notices]))
+    summary = {"out": str(options.out), "arrays": shapes, "notices": notices}
+    show(options, summary, "\n".join([done, *printing.notes(notices)]))
 
 
 def sensitivity(options: Namespace) -> None:

@@ -52,8 +52,8 @@ class Search:
         low, high = self.bounds
         wrong = {
             f"a learning rate of {self.lr:g}": not 0 < self.lr < math.inf,
-            f"{self.iterations} iterations": self.iterations < 1,
-            f"{self.search_steps} search steps": self.search_steps < 1,
+            f"{self.iterations} iterations": self.iterations < 1 or self.iterations % 1 != 0,
+            f"{self.search_steps} search steps": self.search_steps < 1 or self.search_steps % 1 != 0,
             f"an initial c of {self.initial_c:g}": not 0 < self.initial_c < math.inf,
             f"a kappa of {self.kappa:g}": not 0 <= self.kappa < math.inf,
             f"bounds from {low:g} to {high:g}": not -math.inf < low < high < math.inf,

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from smart_core.metrics.arrays import MetricError
+
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -44,9 +46,12 @@ class Correlation:
 
 def correlation(x: ArrayLike, y: ArrayLike, seed: int = 0, resamples: int = 2000) -> Correlation:
     """The correlation of two vectors of the same length; a pair with a value that is not finite is left out."""
-    a, b = (np.asarray(values, dtype=np.float64).reshape(-1) for values in (x, y))
+    try:
+        a, b = (np.asarray(values, dtype=np.float64).reshape(-1) for values in (x, y))
+    except (TypeError, ValueError) as error:
+        raise MetricError("A correlation needs two vectors of numbers.") from error
     if a.size != b.size:
-        raise ValueError(f"the vectors have {a.size} and {b.size} entries")
+        raise MetricError(f"A correlation needs pairs, but the vectors have {a.size} and {b.size} entries.")
     known = np.isfinite(a) & np.isfinite(b)
     missing = int(a.size - known.sum())
     a, b = a[known], b[known]

@@ -17,7 +17,7 @@ from smart_core.attack_command import run_attack
 from smart_core.attack_files import save_distances
 from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
 from smart_core.carlini_wagner import push
-from smart_core.errors import Cancelled
+from smart_core.errors import Cancelled, SmartError
 from smart_core.own_model import build_model
 from smart_core.run import Run
 from tests.digits_model import digits, network, trained, unseen
@@ -190,6 +190,25 @@ def test_the_model_comes_back_as_it_was():
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_the_device_goes_by_the_engines_names():
+    short = replace(QUICK, iterations=5)
+    here = carlini_wagner_l2(trained(), unseen(2), short, device="cpu")
+    np.testing.assert_array_equal(carlini_wagner_l2(trained(), unseen(2), short, device="auto").l2, here.l2)
+    for device in ("abacus", "meta"):
+        with pytest.raises(SmartError, match="device"):
+            carlini_wagner_l2(trained(), unseen(2), short, device=device)
+
+
+def test_what_is_no_image_and_no_whole_number_is_one_sentence():
+    with pytest.raises(SmartError, match="images must be numbers"):
+        carlini_wagner_l2(trained(), "photo.png")
+    with pytest.raises(AttackError, match=r"batch of 2\.5"):
+        carlini_wagner_l2(trained(), unseen(2), QUICK, batch_size=2.5)
+    for settings in ({"iterations": 2.5}, {"search_steps": 1.5}):
+        with pytest.raises(AttackError, match="cannot run with"):
+            carlini_wagner_l2(trained(), unseen(2), replace(QUICK, **settings))
+
+
 def test_gradient_of_the_hinge_by_finite_differences():
     model = network().double().requires_grad_(False)
 
@@ -309,11 +328,19 @@ def test_a_script_that_exits_when_imported_or_called_is_said(tmp_path: Path, mon
         ({"out": "./sub/../w.pt"}, "is the file of --weights"),
         ({"out": "b.npz", "bundle": "b.npz", "out_bundle": "c.npz"}, "--out .*b.npz is the file of --bundle"),
         ({"out": "d.npz", "bundle": "b.npz", "out_bundle": "d.npz"}, "--out-bundle .*d.npz is the file of --out"),
+        ({"out": "d.npz", "json": "x.npz"}, "--json .*x.npz is the file of --images"),
     ],
 )
 def test_no_file_that_is_read_is_written_over(names: dict[str, str], words: str, tmp_path: Path):
     (tmp_path / "sub").mkdir()
-    given = {"images": "x.npz", "weights": "w.pt", "out": None, "bundle": None, "out_bundle": None} | names
+    given = {
+        "images": "x.npz",
+        "weights": "w.pt",
+        "out": None,
+        "bundle": None,
+        "out_bundle": None,
+        "json": None,
+    } | names
     options = Namespace(**{key: name and str(tmp_path / name) for key, name in given.items()})
     with pytest.raises(AttackError, match=words):
         run_attack(options, Run())

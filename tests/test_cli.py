@@ -74,6 +74,17 @@ def test_apply_needs_no_labels_and_keeps_the_sides_apart(bundle: Path, tmp_path:
         assert {name: written[name].shape for name in written} == {"val_probs": (10, 5), "test_probs": (20, 5)}
 
 
+def test_what_apply_understood_is_in_its_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    problem = over_confident(60, 5, seed=9)
+    sc.TS().fit(problem.logits, problem.labels).save(tmp_path / "ts.safetensors")
+    np.save(tmp_path / "rows.npy", np.exp(problem.logits) / np.exp(problem.logits).sum(axis=1, keepdims=True))
+    names = ["ts.safetensors", "rows.npy", "--out", "out.npz"]
+    names = [name if name.startswith("--") else str(tmp_path / name) for name in names]
+    assert main(["apply", *names, "--json", "-"]) == 0
+    (notice,) = json.loads(capsys.readouterr().out)["notices"]
+    assert "holds probabilities" in notice
+
+
 def test_sensitivity_json(bundle: Path, capsys: pytest.CaptureFixture[str]):
     command = ["sensitivity", str(bundle), "--sigma", "0.05,0.5", "--delta", "0.001", "--seeds", "1", "--json", "-"]
     assert main(command) == 0

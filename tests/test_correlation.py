@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from smart_core.correlation import _Pair, correlation
+from smart_core.errors import SmartError
 
 
 def pair(size: int, rho: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -107,3 +108,9 @@ def test_a_seed_gives_the_same_interval_and_another_one_another():
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match="3 and 2"):
         correlation([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
+def test_what_is_wrong_is_one_of_the_projects_own_sentences():
+    for x, y in (([1.0, 2.0, 3.0], [1.0, 2.0]), (["a"], ["b"]), ([[1.0], [1.0, 2.0]], [1.0, 2.0])):
+        with pytest.raises(SmartError, match=r"^A correlation needs .*\.$"):
+            correlation(x, y)
