@@ -17,6 +17,7 @@ from smart_core.command_inputs import (
 )
 from smart_core.command_outputs import check_targets, show
 from smart_core.console import ProgressBar, stop_on_interrupt
+from smart_core.data.found import plural
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.run import Run
@@ -77,7 +78,8 @@ def fit(options: Namespace) -> None:
         "notices": notices,
         "out": str(options.out),
     }
-    done = f"{calibrator.label} fitted on {len(part)} samples in {fitted.seconds:.2f} s, written to {options.out}"
+    samples = plural(len(part), "sample")
+    done = f"{calibrator.label} fitted on {samples} in {fitted.seconds:.2f} s, written to {options.out}"
     show(options, summary, "\n".join([done, *printing.notes(notices)]))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from smart_core.console import table
+from smart_core.data.found import plural
 from smart_core.data.logitset import LogitSet
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def card_text(card: dict[str, Any]) -> str:
         for name, (shape, kind) in arrays.items()
     ]
     sizes = [
-        f"{part}: {card[part]['samples']} samples, top-1 accuracy {card[part]['accuracy']:.4f}"
+        f"{part}: {plural(card[part]['samples'], 'sample')}, top-1 accuracy {card[part]['accuracy']:.4f}"
         for part in ("validation", "test")
     ]
     return _lines(
@@ -124,7 +125,7 @@ def grid_text(result: Sensitivity, samples: int) -> str:
     seeds = "1 seed" if result.seeds == 1 else f"{result.seeds} seeds"
     return _lines(
         table(header, rows),
-        f"{metric.label}{unit} on {samples} test samples, {seeds} a cell; +- is the spread over seeds.",
+        f"{metric.label}{unit} on {plural(samples, 'test sample')}, {seeds} a cell; +- is the spread over seeds.",
         "The grid shows how much the settings matter. To take its best cell would be to select on test, and its value "
         "would flatter.",
         *notes(

@@ -36,6 +36,22 @@ def test_inspect(bundle: Path, capsys: pytest.CaptureFixture[str]):
     assert card["arrays"]["test"]["logits"] == [[400, 5], "float32"]
 
 
+def test_one_sample_is_one_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    logits, labels = np.eye(2, dtype=np.float32), np.arange(2)
+    np.savez(tmp_path / "two.npz", logits=logits, labels=labels)
+    assert main(["inspect", str(tmp_path / "two.npz")]) == 0
+    assert "validation: 1 sample, top-1" in capsys.readouterr().out
+
+
+def test_lengths_that_differ_name_both_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    problem = over_confident(60, 5, seed=9)
+    np.save(tmp_path / "logits.npy", problem.logits)
+    np.save(tmp_path / "labels.npy", problem.labels[:-1])
+    assert main(["inspect", str(tmp_path / "logits.npy"), str(tmp_path / "labels.npy")]) == 2
+    said = "smart inspect: logits.npy and labels.npy: array 'logits' has 60 rows but array 'labels' has 59 entries"
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_compare_json_to_a_file_and_a_table(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "result.json"
     command = ["compare", str(bundle), "--methods", "vanilla,ts,fc", "--seeds", "1", "--val-fraction", "0.25"]

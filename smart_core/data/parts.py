@@ -30,7 +30,8 @@ def parts_of(
     for item, matrix, other, values in zip(score_items, scores, label_items, labels, strict=True):
         if len(matrix) != len(values):
             what = f"{item.label} has {plural(len(matrix), 'row')} but {other.label} has {len(values):,} entries"
-            raise refuse(item.file, what, "save both from the same samples")
+            where = item.file if item.file == other.file else f"{item.file} and {other.file}"
+            raise refuse(where, what, "save both from the same samples")
     classes = _class_count(score_items, scores)
     names_item = assigned.shared.get("class_names")
     names = extras.class_names_of(names_item, max(classes, 2), notices) if names_item is not None else None
