@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pages.shared import uploads
+import smart_core as sc
+from pages.shared import reading, uploads
 from smart_core.errors import LogitFileError
 
 
@@ -99,3 +102,12 @@ def test_the_list_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for number in range(9):
         (folder / f"{number}.npy").write_bytes(b"x")
     assert len(uploads.server_files(folder)) == 5
+
+
+def test_a_cure_names_what_is_on_the_page() -> None:
+    scores = np.random.default_rng(0).normal(size=(40, 3))
+    unclear = io.BytesIO()
+    np.savez(unclear, foo=scores, baz=np.hstack([scores, scores]), bar=np.arange(40) % 3)
+    with pytest.raises(LogitFileError, match="roles=") as caught:
+        sc.load(("unclear.npz", unclear.getvalue()))
+    assert reading.on_the_page(str(caught.value)).endswith("or say below which array is what.")
