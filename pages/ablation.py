@@ -28,6 +28,8 @@ from smart_core.run import Run
 routing.enter()
 
 EPOCHS = 300
+WATCHED = 12
+"""How many times as long as a fit it takes to watch one, epoch by epoch."""
 
 Settings = dict[str, Any]
 
@@ -205,7 +207,7 @@ with efficiency:
 with training:
     st.markdown("SMART trained on NLL, SoftECE and Charbonnier-SoftECE, watched epoch by epoch on validation.")
     watched = {"epochs": EPOCHS}
-    cost = studies.estimate(len(DEFAULT_OBJECTIVES), seconds)
+    cost = studies.estimate(len(DEFAULT_OBJECTIVES), seconds, WATCHED * len(DEFAULT_OBJECTIVES))
     study = part(training, "traces", "Run the training", cost, watched, traces_study)
     if study is not None and study.result.runs:
         st.markdown(f"##### {trained(study.result)}")

@@ -146,7 +146,7 @@ def read_again(mark: tuple[str, ...], options: reading.Options) -> None:
 
 def refused(found: reading.Reading) -> None:
     """The sentence about a file that cannot be used, and the ways out."""
-    st.error(plain_text(found.fault or ""))
+    st.error(plain_text(reading.on_the_page(found.fault or "")))
     if not library.nothing():
         st.caption(f"Nothing was lost: {plain_text(library.title())} stays in view.")
     if found.options:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -112,6 +114,8 @@ def tray() -> None:
     jobs = desk().tray.jobs
     if not jobs:
         return
+    # the page that is about to run shows what there is by now: that is no news
+    st.session_state[NEWS] = _news()
     st.fragment(_jobs, run_every=POLL if any(job.active for job in jobs) else None)()
 
 
@@ -122,12 +126,16 @@ def _jobs() -> None:
     with st.container(key="tray"):
         for number, job in enumerate(shown):
             _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)
-    # `news` changes when a job ends or another result lies on the desk: then the page is run anew, once
-    news = (tuple(job.state for job in jobs), desk().rows.version, desk().studies.version)
+    news = _news()
     if st.session_state.get(NEWS, news) != news:
         st.session_state[NEWS] = news
         st.rerun()
-    st.session_state[NEWS] = news
+
+
+def _news() -> tuple[Any, ...]:
+    """Changes when a job ends or another result lies on the desk: then the page is run anew, once."""
+    here = desk()
+    return tuple(job.state for job in here.tray.jobs), here.rows.version, here.studies.version
 
 
 NEWS = "news"

@@ -113,3 +113,12 @@ def unpacked(text: str) -> Options:
     if not isinstance(found, dict):
         return {}
     return {name: value for name, value in found.items() if name in ALLOWED and ALLOWED[name](value)}
+
+
+def on_the_page(fault: str) -> str:
+    """A sentence of the engine with its cure in the page's words: a reader has a form here, not arguments."""
+    fault = fault.replace("give the files as val= and test=", "give validation and test in files of their own")
+    return fault.replace("say which is which with roles=", BELOW).replace("say which with roles=", BELOW)
+
+
+BELOW = "say below which array is what"

@@ -15,7 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from pages.shared import reading
+from pages.shared import address, reading
 from pages.shared.desk import Bounded, Desk
 from pages.shared.jobs import Job, Line, Tray
 from pages.shared.wording import plain_text
@@ -285,6 +285,19 @@ def test_a_job_is_shown_with_its_progress_and_cancelled_from_any_page() -> None:
     until(lambda: not job.active)
     app.run()
     assert any("cancelled" in line.value for line in app.sidebar.caption)
+
+
+def test_a_page_that_opens_on_news_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_app("guide", data="digits")
+    job = app.session_state["desk"].tray.start("Wink", lambda run: None, kind="k", about="x")
+    until(lambda: not job.active)
+    app.run()
+    runs, read = [], address.read
+    monkeypatch.setattr(address, "read", lambda page: (runs.append(page.title), read(page)))
+    app.session_state["desk"].rows.version += 1
+    app.switch_page("pages/export.py").run()
+    assert app.title[0].value == "Export"
+    assert runs.count("Export") == 1
 
 
 def test_a_failed_job_is_shown_with_its_reason() -> None:

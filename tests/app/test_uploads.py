@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pages.shared import uploads
+import smart_core as sc
+from pages.shared import reading, uploads
 from smart_core.errors import LogitFileError
 
 
@@ -126,3 +129,12 @@ def test_a_folder_that_may_not_be_entered_is_left_out(folder: Path, monkeypatch:
     monkeypatch.setattr(os, "stat", denied(os.stat))
     monkeypatch.setattr(os, "lstat", denied(os.lstat))
     assert uploads.server_files(folder) == ["a.npz"]
+
+
+def test_a_cure_names_what_is_on_the_page() -> None:
+    scores = np.random.default_rng(0).normal(size=(40, 3))
+    unclear = io.BytesIO()
+    np.savez(unclear, foo=scores, baz=np.hstack([scores, scores]), bar=np.arange(40) % 3)
+    with pytest.raises(LogitFileError, match="roles=") as caught:
+        sc.load(("unclear.npz", unclear.getvalue()))
+    assert reading.on_the_page(str(caught.value)).endswith("or say below which array is what.")
