@@ -26,6 +26,8 @@ MANY = "30,000 classes"
 SQUARE = ("matrix", "dirichlet")
 """Their map has K^2 entries, and a fit keeps many such arrays: 30,000 classes are refused."""
 
+pytestmark = pytest.mark.counts("degenerate data: a method or all metrics on a set")
+
 problem = cache(lambda name: DEGENERATE[name]())
 
 

@@ -24,7 +24,7 @@ from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.export.probabilities import save_probabilities
 from smart_core.workspace import Workspace, load_workspace, save_workspace
 from tests.app.driving import open_page, wait
-from tests.conftest import ROOT
+from tests.conftest import COUNTED, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ class Disk:
 
 
 def test_a_disk_that_fills_up_at_any_point_of_a_save_leaves_the_old_workspace(
-    data: sc.LogitSet, tmp_path: Path
+    data: sc.LogitSet, tmp_path: Path, record_property: Callable[[str, Any], None]
 ) -> None:
     path = tmp_path / "kept.zip"
     save_workspace(path, Workspace({"turn": 1}, [data]))
@@ -93,13 +93,12 @@ def test_a_disk_that_fills_up_at_any_point_of_a_save_leaves_the_old_workspace(
         assert list(tmp_path.iterdir()) == [path], f"something was left behind at call {room}"
         assert os.strerror(errno.ENOSPC) in said
         assert said.count("\n") == 0
+    record_property(COUNTED, ["faults: points of a save at which the disk was full", points])
     assert points > 20, "the save touched the disk fewer times than it has parts"
     assert load_workspace(path).view == {"turn": 2}
-    print(
-        f"\ndisk full at each of {points} points of a save: the old workspace whole, one sentence, nothing left behind"
-    )
 
 
+@pytest.mark.counts("faults: the file system refused a larger file")
 def test_a_limit_of_the_system_itself_leaves_the_old_workspace(tmp_path: Path) -> None:
     """The same with the real file system, which refuses to let a file grow."""
     path = tmp_path / "kept.zip"
@@ -193,6 +192,7 @@ def ended(job: Job) -> Job:
     return job
 
 
+@pytest.mark.counts("faults: kinds of error raised by a worker")
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseException, tray: Tray) -> None:
     def fails(run: Any) -> None:
