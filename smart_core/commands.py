@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from smart_core import printing
+from smart_core.atomic import replacing
 from smart_core.command_inputs import assignments_and_files, load_data, load_validation, parse_settings
 from smart_core.command_outputs import check_targets, show
 from smart_core.console import ProgressBar, stop_on_interrupt
@@ -83,7 +84,7 @@ def apply(options: Namespace) -> None:
     written = {
         f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()
     }
-    with Path(options.out).open("wb") as handle:
+    with replacing(options.out) as handle:
         np.savez_compressed(handle, **written)
     shapes = {name: list(array.shape) for name, array in written.items()}
     listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())

@@ -19,6 +19,8 @@ from pages.shared import jobs
 from pages.shared.jobs import Job, Tray
 from pages.shared.wording import plain_text
 from smart_core import atomic
+from smart_core.cli import main
+from smart_core.data.bundle import save_bundle
 from smart_core.data.simulate import simulate
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.export.probabilities import save_probabilities
@@ -151,6 +153,44 @@ def test_other_files_are_kept_alike(kind: str, data: sc.LogitSet, tmp_path: Path
         assert path.read_bytes() == old
         assert list(tmp_path.iterdir()) == [path]
     assert room >= 4
+
+
+@pytest.mark.parametrize("command", ["compare", "apply"])
+def test_commands_leave_the_old_file(command: str, data: sc.LogitSet, tmp_path: Path, capsys: Any) -> None:
+    """A result written before is not lost to a disk that is full now."""
+    bundle, calibrator = tmp_path / "data.npz", tmp_path / "ts.safetensors"
+    save_bundle(data, bundle)
+    sc.calibrators.get("ts").fit(data.validation.logits, data.validation.labels).save(calibrator)
+    old = tmp_path / ("old.json" if command == "compare" else "old.npz")
+    old.write_bytes(b"old")
+    before = sorted(tmp_path.iterdir())
+    arguments = {
+        "compare": ["compare", str(bundle), "--methods", "vanilla", "--seeds", "1", "--json", str(old)],
+        "apply": ["apply", str(calibrator), str(bundle), "--out", str(old)],
+    }[command]
+    with pytest.MonkeyPatch.context() as patch:
+        Disk(patch, 1)
+        assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert old.read_bytes() == b"old"
+    assert sorted(tmp_path.iterdir()) == before
+    assert main(arguments) == 0
+    assert len(old.read_bytes()) > 100
+
+
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+    """`--json /dev/null` by root would otherwise take the device away from everybody."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with atomic.replacing(pipe) as handle:
+            handle.write(b"told")
+        assert os.read(reader, 10) == b"told"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 # -- work that raises ---------------------------------------------------------------------------------------
