@@ -15,8 +15,15 @@ Target = str | os.PathLike[str] | IO[bytes]
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file beside the path that takes its place when the block ends well; an old file stays whole if it does not."""
+    """A file beside the path that takes its place when the block ends well; an old file stays whole if it does not.
+
+    What is there and no file, such as `/dev/stdout`, is written to as it is: a device must not be replaced by a file.
+    """
     target = Path(path)
+    if target.exists() and not target.is_file():
+        with target.open("wb") as device:
+            yield device
+        return
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name[:100]}.", delete=False) as handle:
         temporary = Path(handle.name)
         try:

@@ -9,6 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from smart_core.atomic import replacing
 from smart_core.errors import CalibrationError
 from smart_core.experiments.result import plain
 
@@ -56,4 +57,5 @@ def _write_json(value: Any, path: str) -> None:
     if path == "-":
         sys.stdout.write(text + "\n")
     else:
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        with replacing(path) as handle:
+            handle.write(f"{text}\n".encode())

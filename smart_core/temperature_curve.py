@@ -97,10 +97,16 @@ class TemperatureCurve:
 
     @property
     def supported(self) -> NDArray[np.bool_]:
-        """(P,) whether x lies within the validation set's range; everywhere if that is not known."""
+        """(P,) whether x lies within the validation set's range; everywhere if that is not known.
+
+        A range narrower than the steps of x, such as that of equal values, has the point next to it.
+        """
         if self.support is None:
             return np.ones(len(self.x), dtype=np.bool_)
-        return (self.x >= self.support.low) & (self.x <= self.support.high)
+        inside = (self.x >= self.support.low) & (self.x <= self.support.high)
+        if not inside.any():
+            inside[np.abs(self.x - self.support.low).argmin()] = True
+        return np.asarray(inside)
 
 
 def temperature_curve(

@@ -39,6 +39,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneBrowser:
     return OneBrowser(config, log)
 
 
+COUNTED = "counted"
+"""Property of a test's report: what it tried and how many of it, for the table at the end."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.user_properties += [(COUNTED, [mark.args[0], 1]) for mark in item.iter_markers("counts")]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What the robustness tests have tried, and how many tests of it failed: printed whatever became of them."""
+    tried: dict[str, list[float]] = {}
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for what, number in (value for name, value in getattr(report, "user_properties", ()) if name == COUNTED):
+                row = tried.setdefault(what, [0, 0])
+                row[0] += number
+                row[1] += outcome == "failed"
+    if tried:
+        terminalreporter.section("robustness: tried, and lost")
+        for what, (number, lost) in sorted(tried.items()):
+            terminalreporter.write_line(f"{what:<60}{number:>10,.4g}{lost:>8,}")
+
+
 def real_data(name: str) -> Path:
     """The path of a real data file or folder; skips the test, by name, where it is missing."""
     folder = Path(os.environ.get("SMART_REAL_DATA", ROOT.parent / "shared" / "data"))

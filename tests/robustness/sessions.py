@@ -29,6 +29,9 @@ EPOCHS = 20
 KEPT_SECONDS = 3
 """How long the server keeps a session whose window is closed; in the shipped settings it is 600."""
 
+GIVING_BACK = 5.0
+"""Seconds from the last visit to the measuring: the server gives memory back a moment after a session has ended."""
+
 LOG_SHOWN = 6000
 """Characters of the server's log that are shown where something was lost."""
 
@@ -199,13 +202,13 @@ def crowd(sessions: int, minutes: float, big_megabytes: int, folder: Path) -> Ou
     """
     options = [f"--server.disconnectedSessionTTL={KEPT_SECONDS}"]
     with running(folder / "server.log", *options) as server:
-        _visits(server, [Session(server.address, 0, folder, time.monotonic())])
+        together(server, [Session(server.address, 0, folder, time.monotonic())])
         before = _settled(server)
         begin = time.monotonic()
         until = begin + 60 * minutes
         visits = [Session(server.address, number, folder, until) for number in range(1, sessions + 1)]
         visits[-1].big_megabytes = big_megabytes
-        peak = _visits(server, visits)
+        peak = together(server, visits)
         lasted = (time.monotonic() - begin) / 60
         after = _settled(server)
         return Outcome(
@@ -213,7 +216,7 @@ def crowd(sessions: int, minutes: float, big_megabytes: int, folder: Path) -> Ou
         )
 
 
-def _visits(server: Server, visits: Sequence[Session]) -> float:
+def together(server: Server, visits: Sequence[Session]) -> float:
     """All of them at once; gives the most memory that was seen meanwhile."""
     peak = 0.0
     for visit in visits:
@@ -231,7 +234,7 @@ def _settled(server: Server) -> float:
         visitor.open("guide", "data=digits")
         visitor.open("start")
         visitor.leave()
-    time.sleep(1.0)
+    time.sleep(GIVING_BACK)
     return server.megabytes()
 
 

@@ -60,6 +60,7 @@ def test_no_more_files_than_one_data_set_has() -> None:
     assert f"more than {uploads.FILES_AT_ONCE}" in str(read.fault)
 
 
+@pytest.mark.counts("access: places that lead out of the server's folder")
 @pytest.mark.parametrize(
     "place",
     ["../secret.npz", "in/../../secret.npz", "/etc/passwd", "in/link.npz", "linked/secret.npz", "in//../../secret.npz",
@@ -114,6 +115,7 @@ def test_pages_write_no_markup_of_their_own_making() -> None:
                 assert fixed, f"{path.name}:{node.lineno} gives {name} what is not a constant"
 
 
+@pytest.mark.counts("access: hostile names on pages and in figures")
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_markdown_shows_names_letter_by_letter(name: str) -> None:
     """Every mark of Markdown, HTML and formulas is escaped, and the text is on one line."""
@@ -126,6 +128,7 @@ def test_markdown_shows_names_letter_by_letter(name: str) -> None:
             assert escaped or mark == "\\", (name, shown)
 
 
+@pytest.mark.counts("access: hostile names on pages and in figures")
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_figures_show_names_letter_by_letter(name: str) -> None:
     """Plotly reads tags, entities, `%{...}` and `$...$`: none of them may come from a name."""
@@ -218,6 +221,7 @@ def hostile_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     return bring(open_page("diagnose"), tmp_path, class_names=names, test_group=groups)
 
 
+@pytest.mark.counts("access: hostile names on pages and in figures")
 @pytest.mark.parametrize("page", ["diagnose", "shift", "margin_groups", "start"])
 def test_pages_render_names_as_text(hostile_app: AppTest, page: str) -> None:
     """In every Markdown element the hostile names and the title stand escaped, or not at all."""

@@ -9,7 +9,9 @@ import io
 import json
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pyarrow.feather
 import pytest
 
 import smart_core as sc
+from tests.conftest import COUNTED
 from tests.data.files import npz
 from tests.data.test_hostile_files import lying_npy
 from tests.robustness.arrays import Y, Z, rich
@@ -29,11 +32,14 @@ SHORT = 250
 LIMIT = 5.0
 
 
-def test_a_sample_of_the_odd_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample_of_the_odd_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Callable[[str, Any], None]
+) -> None:
     chosen = sample(SHORT)
     outcomes = list(tried(chosen, tmp_path))
     with capsys.disabled():
         print(f"\n{table(outcomes)}")
+    record_property(COUNTED, ["files: broken or odd", len(outcomes)])
     assert len(outcomes) == len(chosen) >= SHORT
     assert faults(outcomes) == []
 

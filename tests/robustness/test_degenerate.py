@@ -16,6 +16,7 @@ from smart_core.calibrators import get, methods
 from smart_core.cli import main
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS
+from smart_core.temperature_curve import temperature_curve
 from tests.calibrators.problems import Problem
 from tests.calibrators.test_battery import QUICK, assert_probabilities
 from tests.data.files import npz
@@ -25,6 +26,8 @@ ALL = list(methods())
 MANY = "30,000 classes"
 SQUARE = ("matrix", "dirichlet")
 """Their map has K^2 entries, and a fit keeps many such arrays: 30,000 classes are refused."""
+
+pytestmark = pytest.mark.counts("degenerate data: a method or all metrics on a set")
 
 problem = cache(lambda name: DEGENERATE[name]())
 
@@ -70,6 +73,16 @@ def test_fitted_on_one_and_applied_to_another(id: str) -> None:
         for other in FOUR:
             rows = calibrator.predict_proba(problem(other).logits, features=problem(other).features)
             assert_probabilities(rows, problem(other).logits.shape)
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_temperature_curves(name: str) -> None:
+    """A page says from where to where the temperatures reach: some point must lie where validation samples are."""
+    data = logit_set(problem(name))
+    smart = get("smart", **QUICK.get("smart", {})).fit(data.validation.logits, data.validation.labels)
+    curve = temperature_curve([smart], data.test, validation=data.validation)
+    assert np.isfinite(curve.mean).all()
+    assert curve.supported.any()
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

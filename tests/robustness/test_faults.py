@@ -19,12 +19,14 @@ from pages.shared import jobs
 from pages.shared.jobs import Job, Tray
 from pages.shared.wording import plain_text
 from smart_core import atomic
+from smart_core.cli import main
+from smart_core.data.bundle import save_bundle
 from smart_core.data.simulate import simulate
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.export.probabilities import save_probabilities
 from smart_core.workspace import Workspace, load_workspace, save_workspace
 from tests.app.driving import open_page, wait
-from tests.conftest import ROOT
+from tests.conftest import COUNTED, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,7 @@ class Disk:
 
 
 def test_a_disk_that_fills_up_at_any_point_of_a_save_leaves_the_old_workspace(
-    data: sc.LogitSet, tmp_path: Path
+    data: sc.LogitSet, tmp_path: Path, record_property: Callable[[str, Any], None]
 ) -> None:
     path = tmp_path / "kept.zip"
     save_workspace(path, Workspace({"turn": 1}, [data]))
@@ -93,13 +95,12 @@ def test_a_disk_that_fills_up_at_any_point_of_a_save_leaves_the_old_workspace(
         assert list(tmp_path.iterdir()) == [path], f"something was left behind at call {room}"
         assert os.strerror(errno.ENOSPC) in said
         assert said.count("\n") == 0
+    record_property(COUNTED, ["faults: points of a save at which the disk was full", points])
     assert points > 20, "the save touched the disk fewer times than it has parts"
     assert load_workspace(path).view == {"turn": 2}
-    print(
-        f"\ndisk full at each of {points} points of a save: the old workspace whole, one sentence, nothing left behind"
-    )
 
 
+@pytest.mark.counts("faults: the file system refused a larger file")
 def test_a_limit_of_the_system_itself_leaves_the_old_workspace(tmp_path: Path) -> None:
     """The same with the real file system, which refuses to let a file grow."""
     path = tmp_path / "kept.zip"
@@ -154,6 +155,44 @@ def test_other_files_are_kept_alike(kind: str, data: sc.LogitSet, tmp_path: Path
     assert room >= 4
 
 
+@pytest.mark.parametrize("command", ["compare", "apply"])
+def test_commands_leave_the_old_file(command: str, data: sc.LogitSet, tmp_path: Path, capsys: Any) -> None:
+    """A result written before is not lost to a disk that is full now."""
+    bundle, calibrator = tmp_path / "data.npz", tmp_path / "ts.safetensors"
+    save_bundle(data, bundle)
+    sc.calibrators.get("ts").fit(data.validation.logits, data.validation.labels).save(calibrator)
+    old = tmp_path / ("old.json" if command == "compare" else "old.npz")
+    old.write_bytes(b"old")
+    before = sorted(tmp_path.iterdir())
+    arguments = {
+        "compare": ["compare", str(bundle), "--methods", "vanilla", "--seeds", "1", "--json", str(old)],
+        "apply": ["apply", str(calibrator), str(bundle), "--out", str(old)],
+    }[command]
+    with pytest.MonkeyPatch.context() as patch:
+        Disk(patch, 1)
+        assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert old.read_bytes() == b"old"
+    assert sorted(tmp_path.iterdir()) == before
+    assert main(arguments) == 0
+    assert len(old.read_bytes()) > 100
+
+
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+    """`--json /dev/null` by root would otherwise take the device away from everybody."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with atomic.replacing(pipe) as handle:
+            handle.write(b"told")
+        assert os.read(reader, 10) == b"told"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
 # -- work that raises ---------------------------------------------------------------------------------------
 
 
@@ -193,6 +232,7 @@ def ended(job: Job) -> Job:
     return job
 
 
+@pytest.mark.counts("faults: kinds of error raised by a worker")
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseException, tray: Tray) -> None:
     def fails(run: Any) -> None:

@@ -17,8 +17,6 @@ from tests.robustness.sessions_client import Lost, Visitor
 from tests.robustness.sessions_files import marked, word
 from tests.robustness.sessions_server import free_port, running
 
-pytestmark = pytest.mark.long
-
 PATIENCE = 90_000
 """Milliseconds to wait for the browser on a busy machine."""
 
@@ -33,6 +31,7 @@ def with_fit(visitor: Visitor, folder: Path, number: int, *, epochs: int = 20) -
     visitor.touch({"fit-selected": True})
 
 
+@pytest.mark.counts("faults: lines cut during a fit")
 def test_a_cut_line_is_taken_up_again_with_everything_on_the_desk(tmp_path: Path) -> None:
     """Cut while a fit runs: the fit goes on, and the same session finds its file and its rows."""
     with running(tmp_path / "server.log") as server:
@@ -80,6 +79,8 @@ def idle(page: Page) -> None:
     expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=PATIENCE)
 
 
+@pytest.mark.long
+@pytest.mark.counts("faults: servers killed during a fit")
 def test_a_server_killed_during_a_fit_is_told_and_a_workspace_brings_everything_back(tmp_path: Path) -> None:
     path = executable()
     assert path is not None, ADVICE

@@ -6,7 +6,8 @@ import hashlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from smart_core.calibrators import get, methods
 from smart_core.data.logitset import Head
 from smart_core.data.simulate import simulate
 from smart_core.device import WORTH_SHARING, one_thread, threads_for
-from tests.conftest import ROOT
+from tests.conftest import COUNTED, ROOT
 
 ROWS, CLASSES, WIDTH = 300, 5, 8
 FEW = {"epochs": 12, "max_iter": 12}
@@ -24,6 +25,9 @@ FEW = {"epochs": 12, "max_iter": 12}
 
 BESIDE = ("matrix", "smart", "isotonic", "pts")
 """What is fitted over and over meanwhile, each in a thread of its own."""
+
+FEW_METHODS = ("ts", "smart", "pts", "isotonic", "spline")
+"""One of each kind of fit, for the short form."""
 
 LARGE = (WORTH_SHARING // 100 + 100, 100)
 
@@ -96,7 +100,9 @@ class Crowd:
 
 
 @pytest.mark.long
-def test_every_method_gives_the_same_bits_beside_other_fits(threads: int) -> None:
+def test_every_method_gives_the_same_bits_beside_other_fits(
+    threads: int, record_property: Callable[[str, Any], None]
+) -> None:
     """Alone; beside four threads of fits; in new threads there; and in another process that works at the same time."""
     alone = {method: bits(method) for method in methods()}
     assert len(alone) == 17
@@ -116,11 +122,22 @@ def test_every_method_gives_the_same_bits_beside_other_fits(threads: int) -> Non
         elsewhere = dict(line.split() for line in told.splitlines())
     finally:
         other.kill()
+    record_property(COUNTED, ["numbers: fits beside others, held against those made alone", 3 * len(alone)])
     assert crowd.fits > 0
     assert beside == alone
     assert anew == alone
     assert elsewhere == alone
-    print(f"\n{len(alone)} methods, {threads} threads: 3 x 17 fits beside {crowd.fits} others, the same bits in all")
+
+
+def test_a_few_methods_give_the_same_bits_beside_other_fits(record_property: Callable[[str, Any], None]) -> None:
+    alone = {method: bits(method) for method in FEW_METHODS}
+    with Crowd() as crowd:
+        beside = {method: bits(method) for method in FEW_METHODS}
+        anew = {method: in_a_new_thread(bits, method) for method in FEW_METHODS}
+    record_property(COUNTED, ["numbers: fits beside others, held against those made alone", 2 * len(alone)])
+    assert crowd.fits > 0
+    assert beside == alone
+    assert anew == alone
 
 
 def test_a_thread_that_begins_while_another_is_alone_gets_its_threads(two_threads: None) -> None:

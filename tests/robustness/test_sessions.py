@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import ctypes
+import socket
+import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +16,56 @@ import pytest
 
 from pages.shared import memory
 from pages.shared.jobs import Tray
-from tests.conftest import ROOT
-from tests.robustness.sessions import crowd
+from tests.conftest import COUNTED, ROOT
+from tests.robustness.sessions import FITTED, Session, crowd, together
+from tests.robustness.sessions_server import running
 
 SESSIONS, MINUTES, BIG = 6, 0.4, 100
+FEW = 3
+
+Record = Callable[[str, Any], None]
 
 
 @pytest.mark.long
-def test_sessions_side_by_side(tmp_path: Path) -> None:
+def test_sessions_side_by_side(tmp_path: Path, record_property: Record) -> None:
     outcome = crowd(SESSIONS, MINUTES, BIG, tmp_path)
     print(f"\n{outcome.table()}")
+    record_property(COUNTED, ["sessions: at once", SESSIONS])
+    record_property(COUNTED, ["sessions: minutes", outcome.minutes])
     assert outcome.losses() == [], (tmp_path / "server.log").read_text()[-4000:]
+
+
+def test_a_few_sessions_side_by_side(tmp_path: Path, record_property: Record) -> None:
+    """One turn each: a file of its own, two fits, a page. Their server listens to this machine only."""
+    begin = time.monotonic()
+    with running(tmp_path / "server.log") as server:
+        visits = [Session(server.address, number, tmp_path, begin) for number in range(1, FEW + 1)]
+        together(server, visits)
+        hosts = listening(int(server.address.rpartition(":")[2]))
+    record_property(COUNTED, ["sessions: at once", FEW])
+    record_property(COUNTED, ["sessions: minutes", (time.monotonic() - begin) / 60])
+    for told in (visit.told for visit in visits):
+        assert told.problems == [], (tmp_path / "server.log").read_text()[-4000:]
+        assert told.foreign == set()
+        assert told.saw_own > 0
+        assert (told.uploads, told.fits) == (1, len(FITTED))
+    assert hosts == {"127.0.0.1"}
+
+
+def listening(port: int) -> set[str]:
+    """The addresses at which someone listens on a port, by the kernel's own account."""
+    found = set()
+    for file, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]:
+            place, state = line.split()[1], line.split()[3]
+            host, _, number = place.partition(":")
+            if state == "0A" and int(number, 16) == port:
+                # the kernel writes an address as 32-bit words in the machine's order
+                words = [
+                    int(host[start : start + 8], 16).to_bytes(4, sys.byteorder) for start in range(0, len(host), 8)
+                ]
+                found.add(socket.inet_ntop(family, b"".join(words)))
+    return found
 
 
 def decorators() -> list[tuple[str, ast.expr]]:
@@ -64,3 +108,20 @@ def test_memory_is_given_back_when_a_session_ends(monkeypatch: pytest.MonkeyPatc
     trays.clear()
     assert stopped.wait(20)
     assert given.acquire(timeout=20)
+
+
+def test_threads_share_few_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first session's work: stores that are there already cannot be taken back."""
+    wishes: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, name: int, value: int) -> int:
+            wishes.append((name, value))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    monkeypatch.setattr(memory, "_watcher", [])
+    monkeypatch.setattr(memory, "_watch", lambda: None)
+    memory.watch()
+    memory.watch()
+    assert wishes == [(memory.M_ARENA_MAX, memory.STORES)]

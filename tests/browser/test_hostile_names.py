@@ -1,0 +1,58 @@
+"""A file whose every name is an attack, taken through every page of a browser: nothing runs, nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import sample_logits
+from pages.shared.routing import ORDER
+from tests.browser.conftest import PATIENCE, Visit
+from tests.robustness.names import HOSTILE_NAMES
+
+ATTACKS = (
+    "<script>window.stolen = 1</script>",
+    "<img src=x onerror='window.stolen = 2'>",
+    "![x](http://127.0.0.1:9/stolen.png)",
+    "[click](javascript:window.stolen=3)",
+    "<svg onload='window.stolen = 4'>",
+    "<iframe src='javascript:parent.stolen=5'>",
+    ":material/home: $\\href{javascript:stolen}{x}$",
+    "%{customdata} <a href='javascript:window.stolen=6'>x</a>",
+)
+FOUND = """() => [...document.querySelectorAll('img, a, iframe, script, image')].map(
+    one => one.getAttribute('src') || one.getAttribute('href') || one.getAttribute('xlink:href') || '').filter(
+    place => /stolen|^javascript:|^x$/.test(place))"""
+
+
+@pytest.mark.long
+@pytest.mark.counts("access: hostile files taken through every page in a browser")
+def test_no_page_makes_markup_of_a_name(visit: Callable[..., Visit], server: str, tmp_path: Path) -> None:
+    with np.load(sample_logits.path("digits")) as bundle:
+        arrays = dict(bundle)
+    names = [*ATTACKS, *(name for name in HOSTILE_NAMES if name.strip() and "\ud800" not in name)]
+    rows = len(arrays["test_labels"])
+    path = tmp_path / "<img src=x onerror='window.stolen=7'>.npz"
+    np.savez(
+        path,
+        **{
+            **arrays,
+            "class_names": np.array(names[:10]),
+            "test_group": np.array([names[row % 12] for row in range(rows)]),
+        },
+    )
+    seen = visit(f"{server}/start?data=digits")
+    seen.page.locator(".st-key-start-files input[type=file]").set_input_files(path)
+    expect(seen.page.locator(".st-key-in-view").get_by_text("onerror").first).to_be_visible(timeout=PATIENCE)
+    seen.idle()
+    for _ in range(len(ORDER)):
+        seen.page.get_by_role("button", name="Next: ").click()
+        seen.idle()
+        assert seen.page.evaluate("window.stolen") is None
+        assert seen.page.evaluate(FOUND) == []
+        assert seen.page.get_by_text("something unforeseen").count() == 0
+    seen.clean()
