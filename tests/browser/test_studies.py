@@ -122,6 +122,8 @@ def test_a_link_opens_the_same_part_and_the_keyboard_runs_it(server: str, visit:
     seen = visit(f"{server}/ablation?data=cifar10&part=Training")
     page = seen.page
     expect(page.get_by_role("tab", name="Training")).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".st-key-run-traces button").get_by_text("Ctrl")).to_be_visible()
+    seen.idle()
     page.keyboard.press("Control+Enter")
     # of the four parts it is the open one that runs
     expect(page.locator(".st-key-tray").get_by_text("Run the training")).to_be_visible(timeout=LONG)

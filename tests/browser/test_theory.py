@@ -37,7 +37,7 @@ def test_looks(server: str, visit: Open, view: str, width: int, dark: bool) -> N
     page = seen.page
     expect(page.get_by_role("tab", name=view)).to_have_attribute("aria-selected", "true")
     if view == "Playground":
-        page.get_by_role("button", name="Run", exact=True).click()
+        page.locator(".st-key-run-playground button").click()
         expect(page.locator(".st-key-true-error .js-plotly-plot")).to_be_visible(timeout=LONG)
         expect(page.locator(".st-key-job-0-cancel")).to_have_count(0, timeout=LONG)
         expect(page.get_by_role("heading", name=re.compile("nearest to the truth"))).to_be_visible()
@@ -134,7 +134,7 @@ def test_a_search_moves_the_slice_and_says_what_test_says(server: str, visit: Op
 def test_a_run_is_cancelled_and_keeps_what_is_there(server: str, visit: Open) -> None:
     seen = visit(address(server, "Playground", "data=digits&theory-n=16000&theory-k=100&theory-seeds=5"))
     page = seen.page
-    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".st-key-run-playground button").click()
     expect(page.locator(".st-key-recovery .js-plotly-plot")).to_be_visible(timeout=LONG)
     page.get_by_test_id("stSidebar").get_by_role("button", name="Cancel").first.click()
     expect(page.get_by_text("cancelled: Playground")).to_be_visible(timeout=LONG)

@@ -59,7 +59,7 @@ def test_a_consumer_that_stops_stops_the_rest(threads: int):
 
     def work(piece: int) -> int:
         begun.append(piece)
-        time.sleep(0.005)
+        time.sleep(0.1 if piece else 0.0)  # long enough for the consumer to get a core on a busy machine
         return piece
 
     results = share_each(work, range(1000), Run(), "")
