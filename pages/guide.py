@@ -183,7 +183,10 @@ st.markdown(
 )
 
 st.header("Where the paper disagrees with itself")
-st.markdown("Statements of the SMART paper that do not fit together, with the tables and sections they stand in:")
+st.markdown(
+    "The paper: Guo, Tao, Luo, Dong and Xu, *Sample Margin-Aware Recalibration of Temperature Scaling*, ICML 2026. "
+    "Statements of it that do not fit together, with the tables and sections they stand in:"
+)
 st.markdown(
     "\n".join(f"- {plain_text(tension.text)} *({plain_text(', '.join(tension.tables))})*" for tension in paper.TENSIONS)
 )
