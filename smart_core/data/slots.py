@@ -53,15 +53,19 @@ def slots_of(files: Files, roles: Roles | None = None) -> list[Slot]:
     return _without_leftovers(slots)
 
 
-def names_validation_only(files: Files) -> bool:
-    """Whether the names of the arrays and their files speak of validation and of no other side."""
+def names_validation_only(files: Files, roles: Roles | None = None) -> bool:
+    """Whether the names of the arrays and their files, or the roles given, speak of validation and of no other side."""
+    given, taken = _by_hand(files, roles or {})
+    by_hand = {id(slot.found) for slot in given}
     settled = _settled(files)
-    slots = [
-        _by_name(source, item, len(contents.found) == 1, settled)
+    named = [
+        _displaced(_by_name(source, item, len(contents.found) == 1, settled), taken)
         for source, contents in files
         for item in contents.found
+        if id(item) not in by_hand
     ]
-    sides = {slot.split for slot in _crossed_pairs(slots) if slot.of_rows} - {WHOLE}
+    slots = given + (named if roles else _crossed_pairs(named))
+    sides = {slot.split for slot in slots if slot.of_rows} - {WHOLE}
     return sides == {"val"} and all(slot.role != "split" for slot in slots)
 
 
