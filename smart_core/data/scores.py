@@ -206,7 +206,7 @@ def _refuse_nearly(item: Found, seen: Scan, rows: int) -> None:
 
 
 def _shares_to_logits(item: Found, scores: Array, seen: Scan, total: int, notices: list[Notice]) -> LogitMatrix:
-    floor = floor_of((rows for _, rows in chunks(scores)), scores.shape[1], total, spacing(scores))
+    floor = floor_of((rows for _, rows in chunks(scores)), scores.shape[1], total, spacing(scores), seen.low)
     zeros = f" ({plural(seen.zeros, 'zero')} taken as {floor.value:.2g})" if seen.zeros else ""
     error = seen.sums[total].error
     rounded = f", rows sum to {total} within {error * total:.2g}" if error > EXACT else ""

@@ -35,17 +35,20 @@ class Floor:
         return f"rounded to {self.decimals} decimal{'s' if self.decimals > 1 else ''}"
 
 
-def floor_of(pieces: Iterable[Array], classes: int, total: int = 1, eps: float = 0.0) -> Floor:
+def floor_of(pieces: Iterable[Array], classes: int, total: int = 1, eps: float = 0.0, low: float = 0.0) -> Floor:
     """min(h, 0.01 total / K), where h is half the rounding step 10^-d, else half the smallest positive value.
 
     A rounded zero may have been anything up to h: far below it, its logit would swamp all others. With many classes
     h for each zero would come to more than the rest of the row, hence the other bound. `eps` is the spacing of the
-    stored type at 1, by which a rounded value may be off.
+    stored type at 1, by which a rounded value may be off. `low` is the smallest value of all: where it is positive,
+    it need not be searched for.
     """
     eps = max(eps, float(np.finfo(np.float32).eps))
     decimals: int | None = 0
-    smallest = float(total)
+    smallest = low if low > 0 else float(total)
     for rows in pieces:
+        if low > 0 and decimals is None:
+            break
         above = rows > 0
         smallest = min(smallest, float(np.min(rows, where=above, initial=total)))
         positive = rows[above].astype(np.float64) if decimals is not None else None
