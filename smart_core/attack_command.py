@@ -12,6 +12,7 @@ import torch
 
 from smart_core.attack_files import load_images, merged, part_of, save_distances
 from smart_core.attacks import AttackError, Search, carlini_wagner_l2
+from smart_core.command_inputs import roles_given
 from smart_core.data.bundle import save_bundle
 from smart_core.data.load import load
 from smart_core.device import resolve_device
@@ -31,7 +32,7 @@ def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
     notices = list(given.notices)
     data, rows = None, given.rows
     if options.bundle:
-        data = load(options.bundle)
+        data = load(options.bundle, roles=roles_given(options))
         rows = part_of(data, options.part, len(given.images), given.rows)
     model = build_model(options.model)
     load_weights(model, options.weights)

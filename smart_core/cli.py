@@ -10,7 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-METHODS_HELP = "all, or ids separated by commas (default: all)"
+METHODS_HELP = "all, or ids separated by commas (default: all); `smart methods` lists them"
+METRICS = "ece, adaece, cece, nll, brier, smce, smece, accuracy, mce, ece_l2, aurc"
+"""The metrics' names; here as text, so that --help does not wait for the engine."""
+
+SIGMA_HELP = "bandwidths, numbers separated by commas (default: 0.01,0.05,0.1,0.5,1)"
+DELTA_HELP = "Charbonnier smoothings, numbers separated by commas (default: 0.001,0.01,0.1,1)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         from smart_core import commands
+        from smart_core.command_words import on_the_command_line
         from smart_core.errors import Cancelled, SmartError
 
         run: Callable[[Any], None] = getattr(commands, options.command)
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(error)
             return 130
         except SmartError as error:
-            say(error)
+            say(on_the_command_line(str(error), sides=hasattr(options, "val")))
             return 2
     except BrokenPipeError:
         return 0
@@ -87,20 +93,25 @@ def _version() -> str:
     return __version__
 
 
+def _command(commands: Any, name: str, what: str) -> Any:
+    """A command whose line in the list of all is also the description in its own help."""
+    return commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+
+
 def _inspect(commands: Any) -> None:
-    parser = commands.add_parser("inspect", help="what a file holds: arrays, classes, accuracy, notices")
+    parser = _command(commands, "inspect", "what a file holds: arrays, classes, accuracy, notices")
     _add_files(parser)
 
 
 def _compare(commands: Any) -> None:
-    parser = commands.add_parser("compare", help="fit methods on validation, judge them on test: the leaderboard")
+    parser = _command(commands, "compare", "fit methods on validation, judge them on test: the leaderboard")
     _add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     _add_study(parser)
 
 
 def _fit(commands: Any) -> None:
-    parser = commands.add_parser("fit", help="fit one method on the validation part and save it")
+    parser = _command(commands, "fit", "fit one method on the validation part and save it")
     _add_files(parser)
     parser.add_argument("--method", default="smart", help="id of the method (default: smart)")
     parser.add_argument(
@@ -117,20 +128,21 @@ def _fit(commands: Any) -> None:
 
 
 def _apply(commands: Any) -> None:
-    parser = commands.add_parser("apply", help="load a saved calibrator and write calibrated probabilities")
+    parser = _command(commands, "apply", "load a saved calibrator and write calibrated probabilities")
     parser.add_argument("calibrator", metavar="CAL", help="file written by fit")
     parser.add_argument("files", nargs="+", metavar="FILE", help="logits, with or without labels")
+    _add_role(parser)
     parser.add_argument("--out", required=True, metavar="PROBS.npz", help="file to write (npz)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     _add_json(parser)
 
 
 def _sensitivity(commands: Any) -> None:
-    parser = commands.add_parser("sensitivity", help="SMART over a grid of sigma and delta")
+    parser = _command(commands, "sensitivity", "SMART over a grid of sigma and delta")
     _add_files(parser)
-    parser.add_argument("--sigma", type=_numbers, default=None, metavar="A,B,...", help="bandwidths")
-    parser.add_argument("--delta", type=_numbers, default=None, metavar="A,B,...", help="Charbonnier smoothings")
-    parser.add_argument("--metric", default="ece", help="metric of the printed grid (default: ece)")
+    parser.add_argument("--sigma", type=_numbers, default=None, metavar="A,B,...", help=SIGMA_HELP)
+    parser.add_argument("--delta", type=_numbers, default=None, metavar="A,B,...", help=DELTA_HELP)
+    _add_metric(parser, "metric of the printed grid")
     _add_study(parser)
 
 
@@ -158,6 +170,7 @@ def _attack(commands: Any) -> None:
     )
     parser.add_argument("--out", metavar="D.npz", help="file to write: cw_l2 (N,), NaN where the attack failed")
     parser.add_argument("--bundle", metavar="B.npz", help="logits of the same model on the same images")
+    _add_role(parser)
     parser.add_argument("--part", choices=("val", "test"), default="test", help="the bundle's part (default: test)")
     parser.add_argument("--out-bundle", metavar="B2.npz", help="the bundle with the distances in it, to write")
     parser.add_argument("--batch-size", type=_positive, default=256, help="images at a time (default: 256)")
@@ -171,12 +184,10 @@ def _attack(commands: Any) -> None:
 
 
 def _report(commands: Any) -> None:
-    parser = commands.add_parser(
-        "report", help="verdict, leaderboard and figures in one HTML file that needs nothing else"
-    )
+    parser = _command(commands, "report", "verdict, leaderboard and figures in one HTML file that needs nothing else")
     _add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
-    parser.add_argument("--metric", default="ece", help="metric that methods are ranked by (default: ece)")
+    _add_metric(parser, "metric that methods are ranked by")
     parser.add_argument(
         "--sensitivity", action="store_true", help="refit SMART over the paper's grid of sigma and delta too"
     )
@@ -185,7 +196,7 @@ def _report(commands: Any) -> None:
 
 
 def _methods(commands: Any) -> None:
-    parser = commands.add_parser("methods", help="the calibrators, and the settings of one of them")
+    parser = _command(commands, "methods", "the calibrators, and the settings of one of them")
     parser.add_argument("method", nargs="?", metavar="ID", help="show the settings of this method")
     _add_json(parser)
 
@@ -201,6 +212,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="share for validation when there is no split (default: 0.5)",
     )
     parser.add_argument("--split-seed", type=int, default=0, help="seed of that split (default: 0)")
+    _add_role(parser)
     _add_json(parser)
 
 
@@ -208,6 +220,22 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=_positive, default=5, help="fits of each random method (default: 5)")
     parser.add_argument("--bins", type=_positive, default=15, help="bins of the binned metrics (default: 15)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+
+
+def _add_metric(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--metric", default="ece", metavar="NAME", help=f"{what}: one of {METRICS} (default: ece)")
+
+
+def _add_role(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--role",
+        action="append",
+        type=_role,
+        default=[],
+        metavar="ROLE=ARRAY",
+        help="which array of the files is what, e.g. val_logits=scores (of one side: val_ or test_ before logits, "
+        "labels, features, cw_l2, group; FILE:ARRAY where two files share a name); may be repeated",
+    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -219,6 +247,13 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers such as 0.01,0.05") from None
+
+
+def _role(text: str) -> tuple[str, str]:
+    role, equals, array = text.partition("=")
+    if not (role and equals):
+        raise argparse.ArgumentTypeError(f"'{text}' is not ROLE=ARRAY such as val_logits=scores")
+    return role, array
 
 
 def _positive(text: str) -> int:

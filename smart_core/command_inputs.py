@@ -61,28 +61,36 @@ def _named(files: list[str]) -> str:
     return " and ".join(Path(file).name for file in files)
 
 
+def roles_given(options: Namespace) -> dict[str, str | None] | None:
+    """`--role ROLE=ARRAY`, as `load` takes it; an empty array leaves the role out."""
+    return {role: array or None for role, array in options.role} or None
+
+
 def load_data(options: Namespace) -> LogitSet:
     """The two parts of the files given."""
     named = options.val is not None or options.test is not None
     if named == bool(options.files):
         raise LogitFileError("Give one bundle or a logit and a label file, or --val and --test, not both and not none.")
     split = {"val_fraction": options.val_fraction, "split_seed": options.split_seed}
+    roles = roles_given(options)
     if named:
-        return load(val=options.val, test=options.test, **split)
-    return load(options.files if len(options.files) > 1 else options.files[0], **split)
+        return load(val=options.val, test=options.test, roles=roles, **split)
+    return load(options.files if len(options.files) > 1 else options.files[0], roles=roles, **split)
 
 
 def _is_validation(options: Namespace, files: list[str]) -> bool:
     """Whether files given without a side are a validation part that nobody asked to have split."""
     asked = (options.val_fraction, options.split_seed) != (0.5, 0)
-    return options.val is None and options.test is None and not asked and is_validation_only(files)
+    return (
+        options.val is None and options.test is None and not asked and is_validation_only(files, roles_given(options))
+    )
 
 
 def load_validation(options: Namespace, files: list[str]) -> tuple[Part, Head | None, list[str]]:
     """The part to fit on, the head, and notices; a fit needs no test part, and splits none off a validation file."""
     given = options.val if not files else files if _is_validation(options, files) else None
     if given is not None and options.test is None:
-        found = load_one_part(given)
+        found = load_one_part(given, roles_given(options))
         return found.part, found.head, list(map(str, found.notices))
     options.files = files
     data = load_data(options)

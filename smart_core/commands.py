@@ -14,6 +14,7 @@ from smart_core.command_inputs import (
     load_data,
     load_validation,
     parse_settings,
+    roles_given,
 )
 from smart_core.command_outputs import check_targets, show
 from smart_core.console import ProgressBar, stop_on_interrupt
@@ -94,7 +95,8 @@ def apply(options: Namespace) -> None:
         raise CalibrationError(f"--out {options.out}: probabilities are written as npz; give a name that ends in .npz.")
     check_targets(options)
     calibrator = load_calibrator(options.calibrator, device=options.device)
-    parts = load_logits(options.files if len(options.files) > 1 else options.files[0], classes=calibrator.classes_)
+    files = options.files if len(options.files) > 1 else options.files[0]
+    parts = load_logits(files, classes=calibrator.classes_, roles=roles_given(options))
     check_fits(calibrator, parts, options)
     written = {
         f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()

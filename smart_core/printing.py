@@ -70,7 +70,7 @@ def leaderboard_text(result: Comparison) -> str:
         table(header, rows),
         "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
         "ECE floor: a perfectly calibrated model with the method's confidences stays below it in 95 of 100 test sets.",
-        "tied: the paired test cannot tell the method from the best.",
+        "tied: the paired test cannot tell the method from the best; worse: it can.",
         *notes(result.notices),
         *notes(f"{_label(row)}: {notice}" for row in result.results.values() for notice in row.notices),
     )
@@ -90,7 +90,7 @@ def _leaderboard_row(row: MethodResult, result: Comparison, width: int) -> list[
         str(row.parameters),
         f"{row.fit_seconds:.1f}",
         "kept" if row.keeps_top1 else "may change",
-        "best" if row.id == result.best else "tied" if result.tied.get(row.id) else "",
+        "best" if row.id == result.best else {True: "tied", False: "worse", None: ""}[result.tied.get(row.id)],
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from smart_core.atomic import replacing
 from smart_core.calibrators import select
-from smart_core.command_inputs import load_data
+from smart_core.command_inputs import load_data, roles_given
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import metric_named
 from smart_core.report.make import findings
@@ -65,6 +65,8 @@ def command(options: Namespace) -> str:
         "metric": (options.metric, "ece"),
         "bins": (options.bins, 15),
     }
+    for role, array in options.role:
+        words += ["--role", f"{role}={array}"]
     for name, (value, default) in choices.items():
         words += [f"--{name}", str(value)] if value != default else []
     words += ["--methods", options.methods, "--seeds", str(options.seeds)]
@@ -73,8 +75,12 @@ def command(options: Namespace) -> str:
 
 
 def _loading(options: Namespace) -> str:
-    split = {"val_fraction": (options.val_fraction, 0.5), "split_seed": (options.split_seed, 0)}
-    chosen = {name: value for name, (value, default) in split.items() if value != default}
+    choices = {
+        "val_fraction": (options.val_fraction, 0.5),
+        "split_seed": (options.split_seed, 0),
+        "roles": (roles_given(options), None),
+    }
+    chosen = {name: value for name, (value, default) in choices.items() if value != default}
     return load_code(_names(options.files), _names(options.val), _names(options.test), **chosen)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,9 @@ import pytest
 
 import smart_core as sc
 from smart_core.cli import main
+from smart_core.command_words import on_the_command_line
+from smart_core.evaluation import METRICS
+from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT, real_data
 
@@ -116,6 +121,90 @@ def test_methods_lists_the_registry(capsys: pytest.CaptureFixture[str]):
     assert "sigma" in capsys.readouterr().out
 
 
+def test_every_command_says_what_it_does_and_what_its_options_take(capsys: pytest.CaptureFixture[str]):
+    def shown(command: str) -> str:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        return " ".join(capsys.readouterr().out.split())
+
+    helps = {name: shown(name) for name in COMMANDS}
+    for name, text in helps.items():
+        before = re.split("positional arguments:|options:", text)[0]
+        assert before.endswith(". "), name
+    assert "fit one method on the validation part and save it. " in helps["fit"].lower()
+    for name in ("sensitivity", "report"):
+        assert f"one of {', '.join(METRICS)} (default: ece)" in helps[name]
+    for values in (PAPER_SIGMAS, PAPER_DELTAS):
+        assert f"(default: {','.join(f'{value:g}' for value in values)})" in helps["sensitivity"]
+    assert all("--role ROLE=ARRAY" in text for name, text in helps.items() if name != "methods")
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A file whose names say nothing: p, q are logits, r, s labels of 60 and 40 rows."""
+    problem = over_confident(100, 5, seed=2)
+    z, y = problem.logits, problem.labels
+    np.savez(tmp_path / "odd.npz", p=z[:60], q=z[60:], r=y[:60], s=y[60:], t=z[:60])
+    return tmp_path / "odd.npz"
+
+
+ODD = ["--role", "val_logits=p", "--role", "test_logits=q", "--role", "val_labels=r", "--role", "test_labels=s"]
+
+
+def test_roles_by_hand(odd: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["inspect", str(odd)]) == 2
+    assert "--role ROLE=ARRAY" in capsys.readouterr().err
+    assert main(["inspect", str(odd), *ODD, "--json", "-"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert (card["validation"]["samples"], card["test"]["samples"]) == (60, 40)
+    assert main(["inspect", str(odd), "--role", "val_logit=p"]) == 2
+    assert "'val_logit' is no role" in capsys.readouterr().err
+
+
+def test_fit_apply_and_report_take_roles(odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    saved, rows, page = tmp_path / "ts.safetensors", tmp_path / "rows.npz", tmp_path / "r.html"
+    fit = ["fit", str(odd), "--method", "ts", "--out", str(saved), "--json", "-"]
+    for roles in (ODD, [*ODD[:2], *ODD[4:6]]):  # validation alone is not split
+        assert main([*fit, *roles]) == 0
+        assert json.loads(capsys.readouterr().out)["samples"] == 60
+    assert main(["fit", "--val", *fit[1:], *ODD[:2], *ODD[4:6]]) == 0
+    capsys.readouterr()
+    assert main(["apply", str(saved), str(odd), "--out", str(rows)]) == 2
+    said = capsys.readouterr().err
+    assert "--role logits=ARRAY" in said
+    assert main(["apply", str(saved), str(odd), "--role", "logits=q", "--out", str(rows)]) == 0
+    with np.load(rows) as written:
+        assert written["probs"].shape == (40, 5)
+    assert main(["report", str(odd), *ODD, "--methods", "vanilla,ts", "--seeds", "1", "--out", str(page)]) == 0
+    text = html.unescape(page.read_text())
+    assert "--role val_logits=p" in text
+    assert "roles={'val_logits': 'p'" in text
+
+
+def test_sentences_name_the_options_of_the_command_line():
+    said = on_the_command_line
+    assert said("Give either one file (or a pair), or val= and test=, not both.").endswith(
+        "or --val and --test, not both."
+    )
+    both = "a: both could be; give the files as val= and test=, or say which is which with roles=."
+    assert (
+        said(both)
+        == "a: both could be; give the files as --val and --test, or say which is which with --role ROLE=ARRAY."
+    )
+    assert said(both, sides=False) == "a: both could be; say which is which with --role ROLE=ARRAY."
+    assert said("a: rows; correct these rows, or say what they are with values=.") == "a: rows; correct these rows."
+    assert said("val=3.npz: is empty; check it.") == "val=3.npz: is empty; check it."
+
+
+def test_a_worse_method_is_said_to_be_worse(bundle: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["compare", str(bundle), "--methods", "vanilla,ts", "--seeds", "1"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    verdicts = {line.split()[0]: line.split()[-1] for line in shown if line.startswith(("Vanilla", "TS"))}
+    assert verdicts == {"Vanilla": "worse", "TS": "best"}
+
+
+COMMANDS = ("inspect", "compare", "fit", "apply", "sensitivity", "attack", "report", "methods")
+
 BAD = {
     "absent file": (["inspect", "absent.npz"], "absent.npz"),
     "no file": (["compare"], "Give one bundle"),
@@ -168,6 +257,7 @@ WRONG_OPTIONS = {
     "no number": ["compare", "BUNDLE", "--seeds", "many"],
     "no list of numbers": ["sensitivity", "BUNDLE", "--sigma", "a,b"],
     "unknown option": ["compare", "BUNDLE", "--sedes", "1"],
+    "no role": ["inspect", "BUNDLE", "--role", "logits"],
     "unknown command": ["compair", "BUNDLE"],
     "missing option": ["fit", "BUNDLE"],
 }
@@ -219,7 +309,9 @@ def test_fit_needs_the_validation_part_only(tmp_path: Path, capsys):
     temperature = sc.TS().fit(problem.logits, problem.labels).temperature_
     assert sc.load_calibrator(out).temperature_ == temperature
     assert main(["compare", "--val", str(tmp_path / "val.npz")]) == 2
-    assert "only val= was given" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "only --val was given; give --test as well, or pass the file without --val" in said
+    assert "val=" not in said
 
 
 @pytest.mark.parametrize("names", [("val.npz", ""), ("model.npz", "val_")])

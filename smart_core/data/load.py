@@ -199,7 +199,7 @@ def _lacking(side: str, files: Files) -> NoReturn:
 
 
 def _name_of(files: Files, given: str | None) -> str:
-    """The file's name without the words that only say its role, or the folder's where nothing is left."""
+    """The file's name without the words that only say its role, the folder's where nothing is left, or `logits`."""
     if given:
         return shown(Path(given).stem)
     source = files[0][0]
@@ -207,5 +207,5 @@ def _name_of(files: Files, given: str | None) -> str:
         plain = {name for names in ROLE_NAMES.values() for name in names}
         if split_of(source.stem) or role_of(source.stem):
             rest = [word for word in words(source.stem) if word not in plain and split_of(word) is None]
-            return "_".join(rest) or source.folder or source.stem
+            return "_".join(rest) or source.folder or "logits"
     return source.stem

@@ -12,7 +12,7 @@ from smart_core.data.logitset import Head, Notice, Part
 from smart_core.data.parts import parts_of
 from smart_core.data.readers import read
 from smart_core.data.reading import Reading
-from smart_core.data.slots import names_validation_only
+from smart_core.data.slots import Roles, names_validation_only
 from smart_core.data.source import Sources, collect
 
 
@@ -25,17 +25,17 @@ class Labelled:
     notices: tuple[Notice, ...]
 
 
-def is_validation_only(source: Sources) -> bool:
+def is_validation_only(source: Sources, roles: Roles | None = None) -> bool:
     """Whether files say that they are a validation part: for a fit there is nothing to be split off then."""
-    return names_validation_only([(item, read(item)) for item in collect(source, None, None, None)])
+    return names_validation_only([(item, read(item)) for item in collect(source, None, None, None)], roles)
 
 
-def load_validation(source: Sources) -> Labelled:
+def load_validation(source: Sources, roles: Roles | None = None) -> Labelled:
     """The validation part of files that need hold no other; whatever is wrong raises `LogitFileError`."""
     files = [(item, read(item)) for item in collect(None, source, None, None)]
     with one_sentence(files[0][0].name):
         notices = [notice for _, contents in files for notice in contents.notices]
-        assigned = assign(files)
+        assigned = assign(files, roles)
         notices += assigned.notices
         parts, _ = parts_of(assigned, Reading(), notices)
         if "val" not in parts:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 
 VALIDATION_WORDS = frozenset({"val", "valid", "validation", "cal", "calib", "calibration", "dev"})
 TEST_WORDS = frozenset({"test", "eval", "evaluation", "tst"})
 TRAIN_WORDS = frozenset({"train", "training"})
+LOOSE_WORDS = {"holdout": "val", "heldout": "val", "final": "test"}
+"""Words that can mean other things too (a final layer): they tell the side only where no word above does."""
 
 ROLE_NAMES: dict[str, tuple[str, ...]] = {
     # in order of preference, should a file hold several
@@ -89,13 +92,14 @@ _TELLING = frozenset(
 
 
 _SPLITS = (("val", VALIDATION_WORDS), ("test", TEST_WORDS), ("train", TRAIN_WORDS))
-_SPLIT_WORDS = sorted(VALIDATION_WORDS | TEST_WORDS | TRAIN_WORDS, key=len, reverse=True)
+_SPLIT_WORDS = sorted(VALIDATION_WORDS | TEST_WORDS | TRAIN_WORDS | LOOSE_WORDS.keys(), key=len, reverse=True)
 
 
 def words(name: str) -> list[str]:
     """`valLogits`, `val.logits`, `VAL-logits`, `logitsval` -> its words, in lower case."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return [part for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word for part in _unglued(word)]
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
+    spaced = re.sub(r"\b(held|hold)[\W_]+out(?![a-z0-9])", r"\1out", spaced.replace("_", " "))
+    return [part for word in re.split(r"[^a-z0-9]+", spaced) if word for part in _unglued(word)]
 
 
 def _unglued(word: str) -> list[str]:
@@ -108,12 +112,20 @@ def _unglued(word: str) -> list[str]:
     return [word]
 
 
-def split_of(name: str) -> str | None:
-    """`val`, `test`, `train`, or None where the name says nothing, or both."""
-    found = set()
-    for word in words(name):
-        found |= {s for s, known in _SPLITS if word in known}
+def split_of(name: str, settled: Collection[str] = ()) -> str | None:
+    """`val`, `test`, `train`, or None where the name says nothing, or both.
+
+    Loose words count where no other does, and not for a side that is `settled`: that other names speak of.
+    """
+    said = words(name)
+    found = {side for word in said for side, known in _SPLITS if word in known}
+    found = found or {LOOSE_WORDS[word] for word in said if word in LOOSE_WORDS}.difference(settled)
     return found.pop() if len(found) == 1 else None
+
+
+def sides_told(names: Iterable[str]) -> set[str]:
+    """The sides that some of the names speak of outright, without loose words."""
+    return {side for name in names if (side := split_of(name, ("val", "test"))) is not None}
 
 
 def role_of(name: str) -> str | None:

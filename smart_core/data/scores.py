@@ -19,12 +19,11 @@ from smart_core.data.reading import (
     THESE_ARE_PROBABILITIES,
 )
 from smart_core.data.shapes import squeezed
+from smart_core.data.zeros import Floor, floor_of
 
 LogitMatrix = NewType("LogitMatrix", np.ndarray)
 ProbabilityMatrix = NewType("ProbabilityMatrix", np.ndarray)
 
-TINY = float(np.finfo(np.float32).tiny)
-"""The smallest positive normal float32, which stands in for a probability of zero."""
 LARGEST = float(np.finfo(np.float32).max)
 REACH = 1e30
 """Logits are kept within this, so that their differences, and sums over the classes, stay finite in float32."""
@@ -164,11 +163,12 @@ def _matrix(item: Found) -> Array:
     return scores[:, None] if scores.ndim == 1 else scores
 
 
-def log_of(probabilities: ProbabilityMatrix, total: int = 1) -> LogitMatrix:
-    """log(p / total) as float32, zeros floored at the smallest positive normal one: its softmax is p again."""
+def log_of(probabilities: ProbabilityMatrix, floor: float, total: int = 1) -> LogitMatrix:
+    """log(p / total) as float32, nothing below the floor (in the unit of p): its softmax is p again, but for zeros."""
     out = np.empty(probabilities.shape, dtype=np.float32)
     for start, rows in chunks(probabilities):
-        out[start : start + len(rows)] = np.log(np.maximum(rows if total == 1 else rows / total, TINY))
+        raised = np.maximum(rows, floor)
+        out[start : start + len(rows)] = np.log(raised if total == 1 else raised / total)
     return LogitMatrix(out)
 
 
@@ -206,15 +206,25 @@ def _refuse_nearly(item: Found, seen: Scan, rows: int) -> None:
 
 
 def _shares_to_logits(item: Found, scores: Array, seen: Scan, total: int, notices: list[Notice]) -> LogitMatrix:
-    zeros = f" ({plural(seen.zeros, 'zero')} replaced by {TINY:.2g})" if seen.zeros else ""
+    floor = floor_of((rows for _, rows in chunks(scores)), scores.shape[1], total, spacing(scores), seen.low)
+    zeros = f" ({plural(seen.zeros, 'zero')} taken as {floor.value:.2g})" if seen.zeros else ""
     error = seen.sums[total].error
     rounded = f", rows sum to {total} within {error * total:.2g}" if error > EXACT else ""
     if error > ROUNDED:
         rounded = f" whose rows do not sum to {total} (off by up to {error * total:.2g})"
     how = "their logarithm" if total == 1 else f"the logarithm of a {total}th of them"
-    text = f"{item.file}: {item.label} holds {NOUNS[total]}{rounded}; {how} is used as logits{zeros}."
+    text = f"{item.file}: {item.label} holds {NOUNS[total]}{rounded}; {how} is used as logits{zeros}.{_looks(floor)}"
     notices.append(Notice(NOUNS[total], text, THESE_ARE_LOGITS))
-    return log_of(ProbabilityMatrix(scores), total)
+    return log_of(ProbabilityMatrix(scores), floor.value, total)
+
+
+def _looks(floor: Floor) -> str:
+    return f" They look {floor.rounding}; logits would be better." if floor.rounding else ""
+
+
+def spacing(scores: Array) -> float:
+    """The distance of neighbouring numbers of the stored type at 1; 0 for whole numbers."""
+    return float(np.finfo(scores.dtype).eps) if scores.dtype.kind == "f" else 0.0
 
 
 def columns_to_logits(
@@ -236,12 +246,18 @@ def columns_to_logits(
     result = []
     for item, column, seen in zip(items, columns, scans, strict=True):
         out = np.zeros((len(column), 2), dtype=np.float32)
+        looks = ""
         if shares:
-            p = column[:, 0].astype(np.float64) / (total or 1)
-            out[:, 0], out[:, 1] = np.log(np.maximum(1 - p, TINY)), np.log(np.maximum(p, TINY))
+            whole = total or 1
+            p = column[:, 0].astype(np.float64)
+            floor = floor_of([p], 2, whole, spacing(column))
+            other_floor = floor if floor.rounding else floor_of([whole - p], 2, whole, spacing(column))
+            out[:, 0] = np.log(np.maximum(whole - p, other_floor.value) / whole)
+            out[:, 1] = np.log(np.maximum(p, floor.value) / whole)
+            looks = _looks(floor)
         else:
             out[:, 1] = column[:, 0]
-        text = f"{item.file}: {item.label} has one column, taken as the {kind} of class 1 of 2."
+        text = f"{item.file}: {item.label} has one column, taken as the {kind} of class 1 of 2.{looks}"
         notices.append(Notice("binary_column", text, cure))
         result.append(within_reach(item, out, seen, notices))
     return result

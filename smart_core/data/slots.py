@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from smart_core.data.found import Contents, Found, refuse
-from smart_core.data.roles import ROLES, ROW_ROLES, parse_role, role_of, split_of
+from smart_core.data.roles import ROLES, ROW_ROLES, parse_role, role_of, sides_told, split_of
 from smart_core.data.source import Source
 from smart_core.errors import LogitFileError
 
@@ -44,20 +44,28 @@ def slots_of(files: Files, roles: Roles | None = None) -> list[Slot]:
     given, taken = _by_hand(files, roles or {})
     by_hand = {id(slot.found) for slot in given}
     named = []
+    settled = _settled(files)
     for source, contents in files:
         rest = [item for item in contents.found if id(item) not in by_hand]
-        slots = [_by_name(source, item, alone=len(contents.found) == 1) for item in rest]
+        slots = [_by_name(source, item, len(contents.found) == 1, settled) for item in rest]
         named += _on_one_side([_displaced(slot, taken) for slot in slots], source.split)
     slots = _one_side_is_whole(given + (named if roles else _crossed_pairs(named)), files)
     return _without_leftovers(slots)
 
 
-def names_validation_only(files: Files) -> bool:
-    """Whether the names of the arrays and their files speak of validation and of no other side."""
-    slots = [
-        _by_name(source, item, alone=len(contents.found) == 1) for source, contents in files for item in contents.found
+def names_validation_only(files: Files, roles: Roles | None = None) -> bool:
+    """Whether the names of the arrays and their files, or the roles given, speak of validation and of no other side."""
+    given, taken = _by_hand(files, roles or {})
+    by_hand = {id(slot.found) for slot in given}
+    settled = _settled(files)
+    named = [
+        _displaced(_by_name(source, item, len(contents.found) == 1, settled), taken)
+        for source, contents in files
+        for item in contents.found
+        if id(item) not in by_hand
     ]
-    sides = {slot.split for slot in _crossed_pairs(slots) if slot.of_rows} - {WHOLE}
+    slots = given + (named if roles else _crossed_pairs(named))
+    sides = {slot.split for slot in slots if slot.of_rows} - {WHOLE}
     return sides == {"val"} and all(slot.role != "split" for slot in slots)
 
 
@@ -97,7 +105,13 @@ def _displaced(slot: Slot, taken: Sequence[tuple[str | None, str]]) -> Slot:
     return replace(slot, role="ignore") if gone else slot
 
 
-def _by_name(source: Source, item: Found, alone: bool) -> Slot:
+def _settled(files: Files) -> set[str]:
+    """The sides that the names of arrays or files speak of outright."""
+    names = [".".join(map(str, item.path)) for _, contents in files for item in contents.found]
+    return sides_told([*names, *(source.stem for source, _ in files)])
+
+
+def _by_name(source: Source, item: Found, alone: bool, settled: set[str]) -> Slot:
     text = ".".join(str(step) for step in item.path)
     last = str(item.path[-1]) if item.path else source.stem
     role = item.role or role_of(last) or role_of(text) or (role_of(source.stem) if alone else None)
@@ -105,7 +119,7 @@ def _by_name(source: Source, item: Found, alone: bool) -> Slot:
         role = None  # numbers called `classes` are more likely labels
     if role is None and not item.shape and item.array is not None:
         role = "ignore"  # a single value (an accuracy, an epoch) is nothing by its shape
-    split = split_of(text) or item.split or source.split or split_of(source.stem)
+    split = split_of(text, settled) or item.split or source.split or split_of(source.stem, settled)
     return Slot(item, split or WHOLE, role)
 
 

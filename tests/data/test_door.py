@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
+from smart_core import TS
 from smart_core.data import from_arrays, load
+from smart_core.data.simulate import simulate_set
 from smart_core.errors import LogitFileError
+from smart_core.metrics import ece
 from tests.data.files import codes, example, npy, npz
 
 Z, Y = example()
@@ -184,7 +187,7 @@ def test_zero_probabilities_are_floored_and_counted():
     data = load([("p.npy", npy(p)), ("labels.npy", npy(Y))])
     seen = all_rows(data)
     assert np.isfinite(seen).all()
-    assert seen.min() == np.float32(np.log(np.finfo(np.float32).tiny))
+    assert seen.min() == np.float32(np.log(0.01 / 4))  # the zeros of a row come to 1 % of it at most
     text = next(n.text for n in data.notices if n.code == "probabilities")
     assert f"{np.count_nonzero(p == 0)} zeros" in text
 
@@ -226,6 +229,59 @@ def test_percentages_become_log_probabilities():
 def test_rounded_probabilities_are_said_to_be_rounded():
     data = whole(logits=np.round(softmax(Z, axis=1), 2))
     assert "within" in next(n.text for n in data.notices if n.code == "probabilities")
+
+
+def simulated_shares(classes=10):
+    """Over-confident probabilities of validation and test, and their labels."""
+    data = simulate_set(2000, 2000, classes, "resnet", seed=3)
+    parts = data.validation, data.test
+    return [softmax(part.logits.astype(np.float64), axis=1) for part in parts], [part.labels for part in parts]
+
+
+def judged(shares, labels, name):
+    """(ECE of TS, its NLL, ECE as given) on test, and the set."""
+    (val, test), (val_y, test_y) = shares, labels
+    data = load(npz(val_probs=val, val_labels=val_y, test_probs=test, test_labels=test_y), name=name)
+    fitted = TS().fit(data.validation.logits, data.validation.labels)
+    ts, plain = fitted.predict_proba(data.test.logits), softmax(data.test.logits, axis=1)
+    nll = -np.log(ts[np.arange(len(ts)), test_y]).mean()
+    return _ece(ts, test_y), nll, _ece(plain, test_y), data
+
+
+def _ece(rows, labels):
+    return ece(rows.max(axis=1), rows.argmax(axis=1) == labels)
+
+
+@pytest.mark.parametrize(("classes", "scale", "decimals"), [(10, 1, 3), (10, 100, 1), (100, 1, 2)])
+def test_rounded_shares_give_nearly_the_result_of_exact_ones(classes, scale, decimals):
+    shares, labels = simulated_shares(classes)
+    error, nll, plain, exact = judged([scale * p for p in shares], labels, "exact.npz")
+    rounded = judged([np.round(scale * p, decimals) for p in shares], labels, "rounded.npz")
+    assert rounded[0] < error + 0.01  # 0.13 to 0.24 where zeros become 1e-38
+    assert rounded[1] < 1.12 * nll
+    assert abs(rounded[2] - plain) < 0.015
+    texts = [next(n.text for n in data.notices if n.code in ("probabilities", "percentages"))
+             for data in (exact, rounded[3])]  # fmt: skip
+    assert "rounded to" not in texts[0]
+    assert f"look rounded to {decimals} decimal" in texts[1]
+    assert ("taken as 0.0005)" in texts[1]) == (decimals == 3)
+
+
+def test_a_rounded_column_is_not_certain_either():
+    p = np.round(1 / (1 + np.exp(-6 * Z[:, 0])), 3).astype(np.float32)
+    data = whole(p, BINARY)
+    assert all_rows(data).min() == np.float32(np.log(0.0005))
+    assert "look rounded to 3 decimals" in next(n.text for n in data.notices if n.code == "binary_column")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zeros_of_an_exact_softmax_stay_tiny(dtype):
+    p = softmax(60 * Z.astype(dtype), axis=1)
+    p[p < 1e-30] = 0
+    data = whole(p)
+    smallest = np.log(p[p > 0].min() / 2)
+    np.testing.assert_allclose(all_rows(data).min(), smallest, rtol=1e-5)
+    assert "rounded" not in next(n.text for n in data.notices if n.code == "probabilities")
 
 
 def test_cures_by_hand():

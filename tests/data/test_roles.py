@@ -35,6 +35,14 @@ Z, Y = example()
         ("class_weights", None, None),
         ("evaluate_value", None, None),
         ("val_test_logits", None, "logits"),
+        ("gt", None, "labels"),
+        ("groundtruth", None, "labels"),
+        ("holdout_gt", "val", "labels"),
+        ("heldOutScores", "val", "logits"),
+        ("held_out_gt", "val", "labels"),
+        ("final_gt", "test", "labels"),
+        ("eval_gt", "test", "labels"),
+        ("val_final_logits", "val", "logits"),
         ("", None, None),
     ],
 )
@@ -55,6 +63,32 @@ def test_several_score_arrays_prefer_logits():
     data = load(npz(probs=junk, logits=Z, labels=Y, predictions=Z.argmax(1)), name="a.npz")
     assert data.test.logits.std() > 0.1
     assert "ignored_arrays" in codes(data)
+
+
+def test_loose_words_for_the_sides():
+    arrays = {"holdout_scores": Z[:24], "holdout_gt": Y[:24], "final_scores": Z[24:], "final_gt": Y[24:]}
+    data = load(npz(**arrays), name="a.npz")
+    np.testing.assert_array_equal(data.validation.logits, Z[:24])
+    np.testing.assert_array_equal(data.test.labels, Y[24:])
+    assert codes(data) == set()
+
+
+def test_loose_words_give_way_to_plain_ones():
+    arrays = {"val_logits": Z[:24], "val_labels": Y[:24], "test_logits": Z[24:], "test_labels": Y[24:]}
+    data = load(npz(**arrays, final_logits=9 * Z, holdout_labels=Y), name="a.npz")
+    np.testing.assert_array_equal(data.validation.logits, Z[:24])
+    np.testing.assert_array_equal(data.test.logits, Z[24:])
+    assert "ignored_arrays" in codes(data)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [("val", "test", "logits"), ("holdout", "final", "logits"), ("resnet_val", "resnet_test", "resnet")],
+)
+def test_a_pair_of_uploads_is_not_named_by_its_side(first, second, name):
+    files = [(f"{stem}.npz", npz(logits=Z, labels=Y)) for stem in (first, second)]
+    assert load(files).name == name
+    assert load(val=files[0], test=files[1]).name == name
 
 
 def test_swapped_pair_is_understood():

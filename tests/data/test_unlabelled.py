@@ -106,3 +106,10 @@ def test_refused_in_one_sentence(content, words):
 def test_notices_of_the_file_are_kept():
     assert "format" in said(next(iter(load_logits(npy(Z), name="a.txt").values())))
     assert next(iter(load_logits(pickled({"logits": Z}), name="a.p").values())).notices == ()
+
+
+def test_rounded_probabilities_are_read_as_fit_reads_them():
+    rows = np.round(softmax(4 * Z, axis=1), 3)
+    part = read(npz(probs=rows))
+    assert part.logits.min() == np.float32(np.log(0.0005))
+    assert "look rounded to 3 decimals" in part.notices[0].text
