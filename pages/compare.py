@@ -7,11 +7,11 @@ import streamlit as st
 from pages.shared import board, checklist, downloads, library, routing, settings_form, show, state
 from pages.shared.desk import Row, desk
 from pages.shared.jobs import Job
-from pages.shared.leaderboard import OTHER_BINS, STALE, amount, greyed, leaderboard
-from pages.shared.wording import comparison_verdict, plain_text
+from pages.shared.leaderboard import OTHER_BINS, STALE, amount, greyed, height, leaderboard
+from pages.shared.wording import comparison_verdict, listed, plain_text
 from smart_core import LogitSet, paper
 from smart_core.calibrators import methods
-from smart_core.evaluation import METRICS
+from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
 from smart_core.metrics import reliability
@@ -19,6 +19,11 @@ from smart_core.metrics import reliability
 routing.enter()
 
 MOST_CURVES = 6
+
+BRACKETED = (
+    "Bracketed: 95 % interval of the population value. A plug-in calibration error is biased upwards, so near the "
+    "noise floor it may lie above its interval."
+)
 
 HELP = {
     "Verdict": "By the primary metric. Tied: the paired test cannot tell the method from the best.",
@@ -46,9 +51,9 @@ def controls(data: LogitSet, rows: dict[str, Row], bins: int) -> int:
         seeds = st.number_input(
             "Seeds",
             1,
-            20,
+            board.MOST_SEEDS,
             board.SEEDS,
-            key="seeds",
+            key=state.SEEDS,
             bind="query-params",
             persist_state="session",
             width=130,
@@ -100,6 +105,7 @@ def says_progress(job: Job | None, latest: Job | None) -> None:
 def the_table(rows: dict[str, Row], ranked: Comparison | None, old: dict[str, str], metric: str) -> list[str]:
     """The leaderboard; gives the methods whose rows are selected."""
     table = leaderboard(rows, ranked, old, metric)
+    bracketed = {METRICS[name].label: BRACKETED for name in HEADLINE if name != metric}
     with st.container(key="leaderboard"):
         event = st.dataframe(
             greyed(table),
@@ -107,8 +113,9 @@ def the_table(rows: dict[str, Row], ranked: Comparison | None, old: dict[str, st
             column_order=[name for name in table.columns if name != "method"],
             column_config={
                 "Method": st.column_config.TextColumn(pinned=True),
-                **{name: st.column_config.TextColumn(help=words) for name, words in HELP.items()},
+                **{name: st.column_config.TextColumn(help=words) for name, words in (HELP | bracketed).items()},
             },
+            height=height(len(table)),
             # a selection holds places in the table: in another order they would mean other methods
             key=f"leaderboard-{'-'.join(table['method'])}",
             on_select="rerun",
@@ -157,10 +164,15 @@ def overlay(data: LogitSet, ranked: Comparison, picked: list[str], bins: int) ->
         judged = ranked.results[id].evaluations[0]
         curves.append(Curve(reliability(judged.confidence, judged.correct, bins), id))
     show.chart(reliability_diagram(curves, dark=show.dark(), uirevision=data.content_hash), "overlay")
-    st.caption(
-        f"{len(data.test):,} test samples, first seed of each method. Select rows of the table to choose the curves"
-        + (f"; the first {MOST_CURVES} are drawn." if len(ids) > MOST_CURVES else "; greyed rows are not drawn.")
-    )
+    words = f"{len(data.test):,} test samples, first seed of each method. "
+    words += f"Drawn: {listed([methods()[id].label for id in ids[:MOST_CURVES]])}. "
+    if len(ids) > MOST_CURVES:
+        words += f"Of the rows selected in the table the first {MOST_CURVES} are drawn."
+    elif any(id not in ranked.results for id in picked):
+        words += "A selected row in grey has no curve until it is brought up to date."
+    else:
+        words += "Select rows of the table to draw others."
+    st.caption(words)
 
 
 def papers_row(metric: str) -> None:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.shared import address, board, cached, downloads, intake, library, restore, routing, show, state, studies
 from pages.shared.desk import desk
+from pages.shared.leaderboard import best_of
 from pages.shared.wording import counted, percent, plain_text
 from smart_core import LogitSet
 from smart_core.calibrators import methods
@@ -23,19 +24,24 @@ routing.enter()
 
 FEW_CLASSES = 100  # up to here, a file of all probabilities is of a handy size
 
+# session keys
+METHOD = "export-method"
+PROPOSED = "export-proposed"  # data set and method that were last proposed
 
-def choose(fitted: dict[str, MethodResult]) -> tuple[str, int]:
-    """The method, and the place of the seed among those fitted."""
-    ids = list(fitted)
+
+def choose(data: LogitSet, fitted: dict[str, MethodResult], best: str) -> tuple[str, int]:
+    """The method, and the place of the seed among those fitted; the best is proposed whenever it is another one."""
+    if st.session_state.get(PROPOSED) != (data.content_hash, best) or st.session_state.get(METHOD) not in fitted:
+        st.session_state[PROPOSED] = (data.content_hash, best)
+        st.session_state[METHOD] = best
     with st.container(horizontal=True):
         method = st.selectbox(
             "Method",
-            ids,
-            index=ids.index("smart") if "smart" in ids else len(ids) - 1,
+            list(fitted),
             format_func=lambda id: methods()[id].label,
-            key="export-method",
+            key=METHOD,
             persist_state="session",
-            help="Every method fitted on this data set and split.",
+            help="Every method fitted on this data set and split; the best by the primary metric is proposed.",
         )
         seeds = [calibrator.seed for calibrator in fitted[method].calibrators]
         place = st.selectbox(
@@ -295,7 +301,8 @@ if not fitted:
         board.fit(data, ["smart"], bins=bins)
         st.rerun()
 else:
-    method, place = choose(fitted)
+    leaders = board.fresh(data, seeds=st.session_state.get(state.SEEDS), bins=bins) or fitted  # as Compare ranks them
+    method, place = choose(data, fitted, best_of(leaders, st.session_state[state.METRIC]))
     verdict(data, fitted[method], place, bins)
     chosen = fitted[method].calibrators[place]
     calibrator_files(chosen)

@@ -28,13 +28,13 @@ ROLES_ASKED = 40
 
 
 def waiting() -> None:
-    """A link that waits for its file."""
+    """A link, or a page loaded anew, that waits for its file."""
     if desk().wanted is None:
         return
     with st.container(border=True, key="waiting"):
         st.markdown(
-            f"This link shows a file whose fingerprint begins with **{plain_text(desk().wanted[:12])}**: "
-            "drop it here and the view opens."
+            f"This view is of a file that is not here (fingerprint **{plain_text(desk().wanted[:12])}**): a reload "
+            "ends a session. Drop the file again, or the workspace you saved, and the view opens."
         )
         st.button("Never mind", key="start-never-mind", on_click=address.forget)
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from pages.shared import board, library, measured, routing, show, state, studies
 from pages.shared.desk import desk
-from pages.shared.wording import listed, plain_text
+from pages.shared.wording import counted, listed, plain_text
 from smart_core import LogitSet
 from smart_core.calibrators.base import Calibrator
 from smart_core.experiments.fitting import fit_method
@@ -91,6 +91,17 @@ def verdict(curve: TemperatureCurve, ts: float | None) -> str:
     return f"{span}{compared}; Pearson's r between {label} and temperature is {curve.r:.2f}{seeds}."
 
 
+def shaded(curves: int) -> str:
+    """What the chart shades; the outer 1 % only where there is one curve, and so one validation set."""
+    fainter = "; fainter: the outer 1 % of validation at either end" if curves == 1 else ""
+    return f"Shaded: beyond every validation sample, where the map is a guess{fainter}."
+
+
+def outside(samples: int) -> str:
+    """How many test samples have a temperature that is a guess."""
+    return f"{counted(samples, 'test sample')} {'lies' if samples == 1 else 'lie'} outside the range of validation."
+
+
 bins: int = st.session_state[state.BINS]
 data = library.current()
 st.title("Temperature curve")
@@ -152,13 +163,12 @@ if curves:
     revision = f"{data.content_hash} {indicator}"
     show.chart(temperature_chart(curves, ts or None, dark=show.dark(), uirevision=revision), "temperature")
     st.caption(
-        "Band: range over seeds. Below: where the test samples lie. Shaded: no validation sample there, so the map is "
-        "a guess. For the margin the paper finds r = 0.94 on ImageNet with ResNet-50, and a U with r = −0.63 with "
-        "ViT-B/16."
+        f"Band: range over seeds. Below: where the test samples lie. {shaded(len(curves))} For the margin "
+        "the paper finds r = 0.94 on ImageNet with ResNet-50, and a U with r = −0.63 with ViT-B/16."
     )
     for name, curve in curves.items():
         if curve.outside:
-            st.caption(f"{plain_text(name)}: {curve.outside:,} test samples lie outside the range of validation.")
+            st.caption(f"{plain_text(name)}: {outside(curve.outside)}")
 
 show.python(
     library.load_code()

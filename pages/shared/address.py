@@ -13,13 +13,16 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from pages.shared import library, reading, state
+from pages.shared import board, library, reading, state
 from pages.shared.desk import Split, desk
 from smart_core.evaluation import HEADLINE
 
 DATA, READ, SPLIT, METRIC, BINS = "data", "read", "split", "metric", "bins"
 NAMES = (DATA, READ, SPLIT, METRIC, BINS)
 """The places that this module keeps."""
+
+SEEDS = "seeds"
+"""In a saved view only: the control on Compare keeps its own place in the address."""
 
 FEWEST, USUAL, MOST = 5, 15, 50
 """Bins of confidence."""
@@ -108,13 +111,13 @@ def _replaced_lately() -> set[tuple[str, str]]:
 
 
 def view() -> dict[str, str]:
-    """What is in view, by the names of the address."""
-    return dict(st.session_state[state.WRITTEN])
+    """What is in view, by the names of the address, and the seeds without which Compare would judge other rows."""
+    return {**st.session_state[state.WRITTEN], SEEDS: str(st.session_state.get(state.SEEDS, board.SEEDS))}
 
 
 def show(view: dict[str, str]) -> None:
     """Open a view as if its link had been opened here, from the next run on."""
-    st.session_state[state.WISHED] = {name: value for name, value in view.items() if name in NAMES}
+    st.session_state[state.WISHED] = {name: value for name, value in view.items() if name in (*NAMES, SEEDS)}
 
 
 def link() -> str:
@@ -162,11 +165,13 @@ def _open(key: str) -> None:
 
 
 def _take_over_controls(asked: dict[str, str]) -> None:
-    """Metric and bins; what is not one leaves them as they are."""
+    """Metric, bins and seeds; what is not one leaves them as they are."""
     if asked.get(METRIC) in HEADLINE:
         st.session_state[state.METRIC] = asked[METRIC]
     if asked.get(BINS) in map(str, range(FEWEST, MOST + 1)):  # a number may have more digits than `int` takes
         st.session_state[state.BINS] = int(asked[BINS])
+    if asked.get(SEEDS) in map(str, range(1, board.MOST_SEEDS + 1)):
+        st.session_state[state.SEEDS] = int(asked[SEEDS])
     st.session_state.setdefault(state.METRIC, HEADLINE[0])
     st.session_state.setdefault(state.BINS, USUAL)
 

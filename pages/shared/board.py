@@ -19,7 +19,7 @@ from smart_core.run import Run
 RECOMMENDED = ("vanilla", "ts", "ets", "vector", "pts", "cts", "spline", "gc", "isotonic", "bbq", "smart")
 """One of each family, and quick: what "Fit the recommended set" fits."""
 
-SEEDS = 5
+SEEDS, MOST_SEEDS = 5, 20
 
 
 def chosen_settings(method: str) -> dict[str, Any]:

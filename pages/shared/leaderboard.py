@@ -18,6 +18,11 @@ OTHER_BINS = "other bins: judge again"
 QUIET = "color: #8A919C"
 """Of rows that cannot be ranked; 3:1 or more on both backgrounds."""
 
+LINE, BAR = 35, 16
+"""Pixels of a line of the table, and of the bar that scrolls it sideways."""
+MOST_LINES = 18
+"""Up to so many rows are shown at once."""
+
 
 def leaderboard(
     rows: Mapping[str, Row], ranked: Comparison | None, stale: Mapping[str, str], metric: str
@@ -37,9 +42,14 @@ def leaderboard(
     return pd.DataFrame(table, columns=["method", "Method", "Verdict", *_columns(metric)])
 
 
+def height(rows: int) -> int:
+    """Pixels of the table: the header, the rows, and the bar below them, which would else cut through the last."""
+    return LINE * (1 + min(rows, MOST_LINES)) + BAR
+
+
 def greyed(table: pd.DataFrame) -> Any:
     """The table with the rows that are not ranked in a quiet colour."""
-    quiet = table["Verdict"].map(lambda words: words not in ("best", "tied with best", "worse", ""))
+    quiet = table["Verdict"].map(lambda words: words not in ("best", "tied", "worse", ""))
     return table.style.apply(lambda row: [QUIET if quiet[row.name] else ""] * len(row), axis=1)
 
 
@@ -85,6 +95,11 @@ def _interval(result: MethodResult, metric: str) -> str:
     return f"{ends.low:.4f} – {ends.high:.4f}"
 
 
+def best_of(results: Mapping[str, MethodResult], metric: str) -> str:
+    """The method that a table of these rows has on top."""
+    return min(results, key=lambda id: _rank(results[id], metric))
+
+
 def _rank(result: MethodResult, metric: str) -> float:
     value = result.mean(metric)
     if not np.isfinite(value):
@@ -99,4 +114,4 @@ def _verdict(id: str, ranked: Comparison | None) -> str:
         return "best"
     if id not in ranked.tied:
         return ""
-    return "tied with best" if ranked.tied[id] else "worse"
+    return "tied" if ranked.tied[id] else "worse"

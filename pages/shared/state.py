@@ -23,6 +23,9 @@ WRITTEN = "written"
 REPLACED = "replaced"
 """Views that stood in the address before, each with the moment it was overwritten."""
 
+SEEDS = "seeds"
+"""The number of seeds asked for on Compare: with another one, rows of methods that draw are stale."""
+
 LINK = "link"
 """The view that a link asked for and whose file is not here yet."""
 

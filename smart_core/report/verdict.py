@@ -7,7 +7,7 @@ import math
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.compare import Comparison
-from smart_core.figures.words import NARROW, listed
+from smart_core.figures.words import NARROW, counted, listed
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -61,7 +61,23 @@ def repair_verdict(ranked: Comparison) -> str:
         return f"{words}; there is no paired test of {metric.label}."
     tied = [methods()[id].label for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
     words += f"; {listed(tied)} cannot be told apart from it" if tied else "; every other repair is worse beyond noise"
-    return f"{words}. {_against_nothing(ranked)}".rstrip()
+    return " ".join(part for part in (f"{words}.", _simplest(ranked), _against_nothing(ranked)) if part)
+
+
+def _simplest(ranked: Comparison) -> str:
+    """Of the methods that cannot be told from the best, the one with the fewest parameters that keeps predictions.
+
+    Nothing where that is the best itself, or where none keeps them.
+    """
+    rows = [ranked.results[id] for id in ranked.results if id == ranked.best or ranked.tied.get(id)]
+    kept = [row for row in rows if row.available and row.keeps_top1]
+    # of equally many, the best itself
+    simplest = min(kept, key=lambda row: (row.parameters, row.id != ranked.best), default=None)
+    if simplest is None or simplest.id == ranked.best:
+        return ""
+    among = "The simplest of all" if simplest.id == "vanilla" else "The simplest of these"
+    size = counted(simplest.parameters, "parameter")
+    return f"{among} that keeps every prediction: {methods()[simplest.id].label} ({size})."
 
 
 def _against_nothing(ranked: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 
 import numpy as np
@@ -13,9 +14,11 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
+from pages.shared import restore
 from pages.shared.checklist import families
 from pages.shared.desk import Desk, Held, Row, row_key
 from pages.shared.leaderboard import OTHER_BINS, STALE, amount
+from pages.shared.wording import listed
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet, Part
@@ -120,11 +123,19 @@ def test_the_verdict_names_the_first_row(fitted: AppTest) -> None:
     (best,) = shown.index[shown["Verdict"] == "best"]
     assert headline(fitted).startswith(f"#### {methods()[best].label} has the lowest ECE")
     # the repair is called real where the paired test tells the model itself from the best, and only there
-    assert shown.loc["vanilla", "Verdict"] in ("worse", "tied with best")
+    assert shown.loc["vanilla", "Verdict"] in ("worse", "tied")
     assert ("the repair is real" in headline(fitted)) == (shown.loc["vanilla", "Verdict"] == "worse")
-    assert ("too few to call the repair real" in headline(fitted)) == (
-        shown.loc["vanilla", "Verdict"] == "tied with best"
-    )
+    assert ("too few to call the repair real" in headline(fitted)) == (shown.loc["vanilla", "Verdict"] == "tied")
+
+
+def test_the_table_shows_every_row_and_says_how_to_read_it(fitted: AppTest) -> None:
+    columns = json.loads(fitted.dataframe[0].proto.columns)
+    assert "Tied: the paired test cannot tell" in columns["Verdict"]["help"]
+    assert columns["AdaECE"]["help"].startswith("Bracketed: 95 % interval of the population value.")
+    captions = [line.value for line in fitted.caption]
+    best = table(fitted).index[0]
+    drawn = [methods()[id].label for id in dict.fromkeys((*QUICK, best))]
+    assert any(f"Drawn: {listed(drawn)}. Select rows" in line for line in captions)
 
 
 def test_selected_methods_are_fitted_once(fits: list[str]) -> None:
@@ -185,6 +196,24 @@ def test_nothing_is_lost_on_another_page(fitted: AppTest) -> None:
     pd.testing.assert_frame_equal(table(fitted), before)
     assert fitted.number_input(key="seeds").value == 2
     assert [box.key for box in fitted.main.checkbox if box.value] == ["compare-beta"]
+
+
+def test_a_restored_workspace_gives_the_same_verdict(fitted: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered, gather = [], restore.gather
+    monkeypatch.setattr(restore, "gather", lambda *given: gathered.append(gather(*given)) or gathered[-1])
+    before, said = table(fitted), headline(fitted)
+    fitted.switch_page("pages/export.py").run()
+    saved = restore.content(gathered[-1][0])
+    fresh = open_page("export", "fashion")
+    fresh.file_uploader(key="export-restore").set_value(("w.zip", saved, "application/zip")).run()
+    fresh.switch_page("pages/compare.py").run()
+    assert not fresh.exception
+    assert fresh.number_input(key="seeds").value == 2
+    assert headline(fresh) == said != ""
+    pd.testing.assert_frame_equal(table(fresh), before)
+    # and the control is as free as before
+    fresh.number_input(key="seeds").set_value(3).run()
+    assert table(fresh).loc["smart", "Verdict"] == STALE
 
 
 def test_back_to_the_defaults(fitted: AppTest) -> None:

@@ -22,6 +22,7 @@ from pages.shared import downloads, library, restore
 from pages.shared.desk import Desk, Held, Row, Split, row_key, study_key
 from pages.shared.studies import Study
 from pages.shared.wording import percent
+from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.experiments import SeedTable
@@ -127,6 +128,23 @@ def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.
         if found is None:
             found = names["model"](torch.from_numpy(logits)).numpy()
         np.testing.assert_allclose(found, calibrator.predict_proba(logits), atol=1e-6)
+
+
+def test_the_best_by_the_primary_metric_is_proposed() -> None:
+    app = open_export()
+    data = sc.load(sample_logits.path("digits"))
+    desk = app.session_state["desk"]
+    found = sc.compare(data, "vanilla,ts,isotonic", 1)
+    desk.rows[row_key(data, "vanilla")] = Row(found.results["vanilla"], {}, 1, 15)
+    assert app.run().selectbox(key="export-method").value == "vanilla"
+    for id, result in found.results.items():
+        desk.rows[row_key(data, id)] = Row(result, {}, 1, 15)
+    assert app.run().selectbox(key="export-method").value == found.best != "vanilla"
+    worst = max(found.results, key=lambda id: found.results[id].mean("ece"))
+    app.selectbox(key="export-method").set_value(worst).run()
+    assert app.run().selectbox(key="export-method").value == worst  # a choice stays
+    app.switch_page("pages/guide.py").run().switch_page("pages/export.py").run()
+    assert app.selectbox(key="export-method").value == worst
 
 
 def test_a_fit_with_features_says_so_in_every_form() -> None:
@@ -324,7 +342,8 @@ def test_restored_on_the_page(filled: Desk) -> None:
     assert app.selectbox(key="data").value == key
     assert app.selectbox(key="metric").value == "nll"
     assert app.slider(key="bins").value == 20
-    assert any(line.value.startswith("#### SMART") for line in app.markdown)
+    best = min((row.result for row in filled.rows.values()), key=lambda result: result.mean("nll"))
+    assert any(line.value.startswith(f"#### {methods()[best.id].label} leaves") for line in app.markdown)
     app.file_uploader(key="export-restore").set_value(("bad.zip", os.urandom(50), "application/zip")).run()
     assert any("Nothing was changed" in box.value for box in app.error)
     assert app.selectbox(key="data").value == key

@@ -246,7 +246,7 @@ def test_a_link_to_what_is_not_here_leads_to_start_and_can_be_forgotten() -> Non
     assert app.title[0].value == "Start"
     assert app.slider(key="bins").value == 20
     app.button(key="start-never-mind").click().run()
-    assert not [line for line in app.markdown if "This link shows" in line.value]
+    assert not [line for line in app.markdown if "This view is of a file that is not here" in line.value]
     assert app.session_state["desk"].wanted is None
 
 

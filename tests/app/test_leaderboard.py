@@ -7,7 +7,8 @@ import math
 import pytest
 
 from pages.shared.desk import Row
-from pages.shared.leaderboard import OTHER_BINS, QUIET, STALE, amount, greyed, leaderboard
+from pages.shared.leaderboard import OTHER_BINS, QUIET, STALE, amount, greyed, height, leaderboard
+from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.metrics.floor import Floor
@@ -48,7 +49,7 @@ def test_order_and_verdicts(rows: dict[str, Row]) -> None:
     # by the value, one without a value after those with one; then stale ones, however good; then failed ones
     assert dict(zip(table["method"], table["Verdict"], strict=True)) == {
         "ts": "best",
-        "smart": "tied with best",
+        "smart": "tied",
         "vanilla": "worse",
         "bbq": "",
         "isotonic": STALE,
@@ -76,6 +77,12 @@ def test_every_headline_metric_has_its_interval(rows: dict[str, Row]) -> None:
     assert line["NLL"] == "0.0200 (0.0100 – 0.0300)"
     assert (line["parameters"], line["seconds"], line["top-1"]) == ("1,234", "0.50", "may change")
     assert {METRICS[name].label for name in HEADLINE} <= set(line.index)
+
+
+def test_the_table_is_as_tall_as_every_method_needs() -> None:
+    assert height(len(methods())) > 35 * (1 + len(methods()))
+    assert height(3) < height(4)
+    assert height(500) == height(18)
 
 
 def test_one_seed_has_no_spread(rows: dict[str, Row]) -> None:

@@ -261,10 +261,10 @@ def test_a_link_waits_for_its_file(arrays: dict[str, np.ndarray]) -> None:
     second.query_params["split"] = "0.25-7"
     second.run()
     assert second.title[0].value == "Start"
-    assert says(second, f"This link shows a file whose fingerprint begins with **{key}**")
+    assert says(second, f"This view is of a file that is not here (fingerprint **{key}**)")
     drop(second, ("other.npz", npz(logits=arrays["logits"] + 1, labels=arrays["labels"])))
     assert second.title[0].value == "Start"  # another file is welcome, but does not open the view
-    assert says(second, "This link shows")
+    assert says(second, "This view is of a file that is not here")
     drop(second, ("renamed.npz", npz(**arrays)))
     assert second.title[0].value == "Diagnose"
     assert second.selectbox(key="data").value == key

@@ -26,6 +26,8 @@ def test_the_curve_is_that_of_the_fits() -> None:
     data = sc.load(sample_logits.path("digits"))
     top = np.sort(data.test.logits.astype(np.float64), axis=1)
     margin = top[:, -1] - top[:, -2]
+    top = np.sort(data.validation.logits.astype(np.float64), axis=1)
+    val_margin = top[:, -1] - top[:, -2]
     smart = [sc.SMART(seed=seed).fit(data.validation.logits, data.validation.labels) for seed in range(5)]
     r = [np.corrcoef(margin, each.temperatures(data.test.logits))[0, 1] for each in smart]
     assert f"temperature is {np.mean(r):.2f} ({min(r):.2f} to {max(r):.2f} over 5 seeds)" in words(app)
@@ -37,6 +39,14 @@ def test_the_curve_is_that_of_the_fits() -> None:
     best = minimize_scalar(nll, bounds=(0.1, 10), method="bounded").x
     assert f"temperature scaling divides every sample by {best:.2f}" in words(app)
     assert "r = 0.94" in words(app)
+    # the caption explains each shade that the legend names
+    legend = {trace.get("name") for trace in charts(app)[0]["data"]}
+    assert {"no validation sample", "outer 1 % of validation"} <= legend
+    assert "beyond every validation sample, where the map is a guess; fainter: the outer 1 % of validation" in words(
+        app
+    )
+    beyond = int(((margin < val_margin.min()) | (margin > val_margin.max())).sum())
+    assert f"Digits: {beyond} test sample{' lies' if beyond == 1 else 's lie'} outside" in words(app)
     names, _ = run_snippet(app)
     assert names["curve"].r == np.mean(names["curve"].pearson)
 

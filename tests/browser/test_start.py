@@ -82,7 +82,7 @@ def test_a_link_opens_the_same_view_once_its_file_is_there(
     shown = first.page.get_by_role("heading", level=4).first.inner_text()
 
     second = visit(link)
-    expect(second.page.get_by_text("This link shows a file whose fingerprint begins with")).to_be_visible()
+    expect(second.page.get_by_text("This view is of a file that is not here")).to_be_visible()
     drop(second, file("another_name.npz", **arrays))
     expect(second.page.get_by_role("heading", name="Diagnose", exact=True)).to_be_visible()
     expect_in_view(second, "another_name", 303)
