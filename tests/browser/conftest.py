@@ -56,6 +56,19 @@ class Visit:
         if broken.count():
             pytest.fail(broken.first.inner_text())
 
+    def open_box(self, title: str) -> None:
+        """Open the first expander of this title and wait until it lies still: a click on what moves goes astray."""
+        box = self.page.get_by_test_id("stExpander").filter(has_text=title).first
+        box.get_by_text(title).first.click()
+        self.page.wait_for_function(
+            """box => {
+                const height = box.getBoundingClientRect().height;
+                if (box.lastHeight !== height) { box.lastHeight = height; box.since = performance.now(); }
+                return performance.now() - box.since > 400;
+            }""",
+            arg=box.element_handle(),
+        )
+
     def point(self, plot: Locator, x: float, y: float) -> tuple[float, float]:
         """Where in the window a place of a chart lies, given in the units of its axes."""
         plot.scroll_into_view_if_needed()

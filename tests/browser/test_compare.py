@@ -28,7 +28,7 @@ def test_fit_watch_cancel_leave_and_come_back(server: str, visit: Open) -> None:
     expect(page.locator(".st-key-fit-recommended button").first).to_be_enabled()
     seen.idle()
     # all of them, twenty seeds each: long enough to be cancelled half way even by a slow browser
-    page.get_by_text("Choose methods").click()
+    seen.open_box("Choose methods")
     page.locator(".st-key-fit-all button").first.click()
     # rows appear while the others are still being fitted
     expect(page.locator(".st-key-leaderboard")).to_be_visible(timeout=FITS)
@@ -53,7 +53,7 @@ def test_fit_watch_cancel_leave_and_come_back(server: str, visit: Open) -> None:
 
 def test_narrow_and_dark(server: str, visit: Open) -> None:
     seen = visit(f"{server}/compare?data=digits&seeds=1", width=400, dark=True)
-    seen.page.get_by_text("Choose methods").click()
+    seen.open_box("Choose methods")
     for id in ("pts", "cts", "spline", "gc", "bbq", "smart"):
         seen.page.locator(f".st-key-compare-{id} label").first.click()
     seen.idle()

@@ -108,7 +108,7 @@ def test_the_camera_saves_svg_and_png_and_the_numbers_as_csv_and_json(server: st
         return kept(lambda: chart.locator("[data-title^='Download plot']").click())
 
     assert photographed().startswith(b"<svg")
-    page.get_by_text("The numbers of this chart").first.click()
+    seen.open_box("The numbers of this chart")
     files = {}
     for form in ("csv", "json"):
         button = page.locator(f".st-key-feasible-table-{form} button")

@@ -48,7 +48,7 @@ def test_a_session_that_fits_everything_leaves_the_other_alone(server: str, visi
     seeds.fill("20")
     seeds.press("Enter")
     busy.idle()
-    busy.page.get_by_text("Choose methods").click()
+    busy.open_box("Choose methods")
     busy.page.locator(".st-key-fit-all button").first.click()
     cancel = busy.page.locator(".st-key-job-0-cancel")
     expect(cancel).to_be_visible()
