@@ -64,6 +64,12 @@ class Indicator:
 
     function: Callable[[Logits], Tensor]
     label: str
+    scalar: bool = True
+    """Whether it is one number a sample; otherwise one for each class."""
+
+    def width(self, classes: int) -> int:
+        """Inputs of the temperature map that a row of so many logits gives."""
+        return 1 if self.scalar else classes
 
     def __call__(self, logits: Logits) -> Tensor:
         """(N, width) inputs of the temperature map, within +-`LARGEST`."""
@@ -77,7 +83,7 @@ INDICATORS: dict[str, Indicator] = {
     "confidence": Indicator(confidence, "Confidence"),
     "max_logit": Indicator(max_logit, "Max logit"),
     "max_minus_mean": Indicator(max_minus_mean, "Max minus mean"),
-    "all_logits": Indicator(all_logits, "All logits"),
+    "all_logits": Indicator(all_logits, "All logits", scalar=False),
 }
 
 
@@ -113,7 +119,7 @@ class Standardizer:
 
 def scalar_indicator(name: str, logits: NDArray[Any]) -> NDArray[np.float64]:
     """(N,) values of an indicator that is one number a sample; `all_logits` is not, and is refused."""
-    scalars = [known for known in INDICATORS if known != "all_logits"]
+    scalars = [known for known, indicator in INDICATORS.items() if indicator.scalar]
     if name not in scalars:
         said = "is not one number a sample" if name in INDICATORS else "is not an indicator"
         raise CalibrationError(f"'{name}' {said}, so nothing can be drawn against it; take {', '.join(scalars)}.")

@@ -31,6 +31,22 @@ def test_importing_the_package_loads_none_of_the_heavy_ones():
     assert run(f"import sys, smart_core; print([n for n in {heavy} if n in sys.modules])") == "[]"
 
 
+def test_a_fit_and_its_files_load_no_compiler_of_pytorch():
+    """It would weigh 70 MB for as long as the process lives; PyTorch loads it for tensors that have shapes only."""
+    code = """
+import sys
+import numpy as np
+import smart_core as sc
+from smart_core.calibrators.store import calibrator_bytes
+from smart_core.export import numpy_source, onnx_bytes
+z = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+fitted = sc.SMART(epochs=2).fit(z, z.argmax(axis=1))
+calibrator_bytes(fitted), numpy_source(fitted), onnx_bytes(fitted)
+print([name for name in ("torch._dynamo", "torch.onnx", "sympy") if name in sys.modules])
+"""
+    assert run(code) == "[]"
+
+
 def test_every_public_name_resolves():
     assert run("import smart_core as sc; print(all(getattr(sc, n) is not None for n in dir(sc)))") == "True"
 

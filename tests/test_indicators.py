@@ -26,6 +26,12 @@ def test_indicators_against_numpy():
     np.testing.assert_array_equal(INDICATORS["all_logits"](torch.from_numpy(z)), z)
 
 
+def test_the_width_is_that_of_the_values():
+    for indicator in INDICATORS.values():
+        for classes in (2, 7):
+            assert indicator(torch.zeros(1, classes)).shape == (1, indicator.width(classes))
+
+
 def test_entropy_of_a_certain_row_is_zero_not_nan():
     row = torch.tensor([[1e30, 0.0, -1e30]])
     assert float(INDICATORS["entropy"](row)) == 0.0

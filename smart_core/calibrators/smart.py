@@ -159,8 +159,7 @@ class SMART(TemperatureCalibrator):
         return theta
 
     def learned(self) -> dict[str, Shape]:
-        row = Logits(torch.empty(1, self.classes_, device="meta"))
-        width = INDICATORS[self.indicator](row).shape[1]
+        width = INDICATORS[self.indicator].width(self.classes_)
         return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,)}
 
     def _temperatures(self, logits: Logits) -> Tensor:
