@@ -3,7 +3,9 @@
 The C library keeps what many threads have freed in pieces for later use, so that a server which once had a crowd would
 stay as large as it was then. Where the library can be asked to give free pages back (glibc), it is. It keeps a store
 of its own for each of many threads, and a page goes back only when all of it is free: few stores leave fewer pages
-that are almost empty.
+that are almost empty. What is free at a store's end cannot be asked for: it goes back when more than a bound has
+gathered there. The library raises that bound by itself, to twice the largest piece freed and up to 64 MB for each
+store, so the bound is set.
 """
 
 from __future__ import annotations
@@ -21,8 +23,16 @@ PAUSE = 1.0
 STORES = 2
 """Arenas of the C library that threads share; by itself it makes eight for each core."""
 
-M_ARENA_MAX = -8
-"""The number of `mallopt`'s parameter in glibc's malloc.h."""
+FREE_END = 2 << 20
+"""Bytes that may stay free at a store's end. With much less, work that takes and frees arrays in turn would have the
+system clear the same pages again and again."""
+
+ALONE = 8 << 20
+"""Bytes from which a piece is the system's own and goes back at once. It must be set too, or it would move; from 1 MB
+on, fits met twenty times as many fresh pages."""
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+"""The numbers of `mallopt`'s parameters in glibc's malloc.h."""
 
 _departed: queue.SimpleQueue[None] = queue.SimpleQueue()
 _begin = threading.Lock()
@@ -33,15 +43,17 @@ def watch() -> None:
     """Have one thread of the process wait for sessions to end."""
     with _begin:
         if not _watcher:
-            share_stores()
+            bound_stores()
             thread = threading.Thread(target=_watch, name="memory", daemon=True)
             thread.start()
             _watcher.append(thread)
 
 
-def share_stores() -> None:
-    """Have threads share `STORES` arenas from now on, where the C library knows the wish."""
+def bound_stores() -> None:
+    """Have threads share `STORES` arenas from now on and keep little free in them, where the C library can."""
     _ask("mallopt", M_ARENA_MAX, STORES)
+    _ask("mallopt", M_TRIM_THRESHOLD, FREE_END)
+    _ask("mallopt", M_MMAP_THRESHOLD, ALONE)
 
 
 def session_over() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import platform
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -110,7 +112,7 @@ def test_memory_is_given_back_when_a_session_ends(monkeypatch: pytest.MonkeyPatc
     assert given.acquire(timeout=20)
 
 
-def test_threads_share_few_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_few_bounded_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first session's work: stores that are there already cannot be taken back."""
     wishes: list[tuple[int, int]] = []
 
@@ -124,4 +126,55 @@ def test_threads_share_few_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_watch", lambda: None)
     memory.watch()
     memory.watch()
-    assert wishes == [(memory.M_ARENA_MAX, memory.STORES)]
+    assert wishes == [
+        (memory.M_ARENA_MAX, memory.STORES),
+        (memory.M_TRIM_THRESHOLD, memory.FREE_END),
+        (memory.M_MMAP_THRESHOLD, memory.ALONE),
+    ]
+
+
+FREED_IN_THREADS = """
+import re, threading
+from pathlib import Path
+from pages.shared import memory
+
+def megabytes():
+    return int(re.search(r"VmRSS:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+
+def work():
+    large = bytearray(30 << 20)  # a large piece freed: the library by itself would now keep twice as much
+    del large
+    together.wait()
+    pieces = [bytearray(1 << 20) for _ in range(20)]
+    together.wait()
+    together.wait()  # meanwhile the memory is read
+    pieces.clear()
+    together.wait()
+    over.wait()
+
+memory.watch()
+together, over = threading.Barrier(5), threading.Event()
+before = megabytes()
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+together.wait()
+together.wait()
+most = megabytes()
+together.wait()
+together.wait()
+memory.give_back()
+print(before, most, megabytes())
+over.set()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="the options are glibc's")
+def test_what_threads_have_freed_goes_back_while_they_live() -> None:
+    """A server's threads wait for the next request: their stores' ends are theirs as long."""
+    done = subprocess.run(
+        [sys.executable, "-c", FREED_IN_THREADS], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+    )
+    before, most, after = map(float, done.stdout.split())
+    assert most - before > 70, "the pieces were not there"
+    assert after - before < 12
