@@ -28,8 +28,8 @@ FREE_END = 2 << 20
 system clear the same pages again and again."""
 
 ALONE = 8 << 20
-"""Bytes from which a piece is the system's own and goes back at once. It must be set too, or it would move; from 1 MB
-on, fits met twenty times as many fresh pages."""
+"""Bytes from which a piece is the system's own and goes back at once. A bound that is set stops this one where it
+happens to be, so it is set too. With both at 1 MB, a round of fits and softmaxes met ten times as many fresh pages."""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """The numbers of `mallopt`'s parameters in glibc's malloc.h."""
