@@ -37,6 +37,10 @@ class Estimate:
     def __sub__(self, other: Estimate) -> Estimate:
         return Estimate(self.value - other.value, self.shared - other.shared, self.own + other.own)
 
+    def wider(self, factor: float) -> Estimate:
+        """The same value with its deviations multiplied."""
+        return Estimate(self.value, factor * self.shared, factor**2 * self.own)
+
     @property
     def sd(self) -> float:
         """Standard error."""
@@ -53,6 +57,10 @@ class Bracket:
     def __sub__(self, other: Bracket) -> Bracket:
         """Bracket of the difference of two population values."""
         return Bracket(self.below - other.above, self.above - other.below)
+
+    def wider(self, factor: float) -> Bracket:
+        """The same estimates with their deviations multiplied."""
+        return Bracket(self.below.wider(factor), self.above.wider(factor))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval that holds the population value in at least `level` of all test sets."""

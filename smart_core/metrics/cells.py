@@ -153,3 +153,22 @@ def standard_errors(sums: CellSums) -> Vector:
     """Standard error of D_c, (C,): the larger of a calibrated model's and of that of about this accuracy."""
     calibrated, as_seen = (hypothetical_variance(sums, mu) for mu in (np.zeros(sums.cells), open_minded_gap(sums)))
     return np.asarray(np.sqrt(np.maximum(calibrated, as_seen) / sums.samples))
+
+
+def pooled_gap(sums: CellSums, sd: Vector) -> Vector:
+    """Residuals (C,) nearer to mu than D is: each cell's mean residual drawn towards that of all cells.
+
+    Random effects (DerSimonian and Laird 1986): cell means with sampling variances v_c vary by tau^2 besides; tau^2
+    comes from how far they scatter beyond v_c, and the share v_c / (v_c + tau^2) of each one's departure is taken away.
+    """
+    used = sums.share > 0
+    mean, variance = sums.gap[used] / sums.share[used], (sd[used] / sums.share[used]) ** 2
+    weight = 1 / variance
+    centre = float(weight @ mean / weight.sum())
+    scatter = float(weight @ (mean - centre) ** 2) - (mean.size - 1)
+    between = max(0.0, scatter / max(float(weight.sum() - (weight**2).sum() / weight.sum()), 1e-300))
+    weight = 1 / (variance + between)
+    centre = float(weight @ mean / weight.sum())
+    result = np.zeros(sums.cells)
+    result[used] = sums.share[used] * (centre + between / (variance + between) * (mean - centre))
+    return result

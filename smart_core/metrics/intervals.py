@@ -2,9 +2,9 @@
 
 The population value is what the same metric, with the same bins, would be on infinitely many samples of the same law.
 Plug-in calibration errors are biased upwards, by an amount that depends on how the errors are spread over the bins,
-which the data show only in part. Their interval allows for what the bias can be (see `absolute`, `bias_bound`) and, at
-both ends, for the noise (see `bracket`): it holds the population value in at least the stated share of test sets
-however the errors are spread, and in more where the bias is smaller than its bound.
+which the data show only in part. The interval of those of the top label comes from inverting a test (see `inversion`);
+that of the classwise error, whose cells are too many and too small for it, allows for the largest bias there can be
+(see `bracket`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from smart_core.metrics.arrays import MetricError, Values, as_vector, confidence_and_correct
 from smart_core.metrics.bias_bound import NORMAL_ABOVE
 from smart_core.metrics.binned import adaece, ece
-from smart_core.metrics.brackets import brackets
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.classwise_law import classwise_bracket
+from smart_core.metrics.error_interval import error_interval
 from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.means import Range, mean_interval, wilson_interval
 from smart_core.metrics.proper import LARGEST_BRIER, LARGEST_NLL
@@ -26,12 +26,11 @@ from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.smooth_ece import smece
 
 DESCRIPTIONS = {
-    "ece": "the population ECE with these {bins} equal-width bins (at least the stated level, whatever the bias)",
-    "adaece": "the population AdaECE with bins at the population's {bins}-quantiles (at least the stated level, "
-    "whatever the bias)",
+    "ece": "the population ECE with these {bins} equal-width bins (by inverting a test)",
+    "adaece": "the population AdaECE with bins at the population's {bins}-quantiles (by inverting a test)",
     "cece": "the population classwise ECE with these {bins} bins (at least the stated level, whatever the bias)",
-    "smce": "the population smooth calibration error (at least the stated level, whatever the bias)",
-    "smece": "the population SmoothECE (at least the stated level, whatever the bias)",
+    "smce": "the population smooth calibration error (by inverting a test)",
+    "smece": "the population SmoothECE (by inverting a test)",
     "nll": "the expected negative log-likelihood (skewness-corrected t)",
     "brier": "the expected Brier score (skewness-corrected t)",
     "accuracy": "the probability of a correct top label (Wilson)",
@@ -39,6 +38,15 @@ DESCRIPTIONS = {
 
 LOSS_BOUNDS: dict[str, Range] = {"nll": (0.0, LARGEST_NLL), "brier": (0.0, LARGEST_BRIER), "accuracy": (0.0, 1.0)}
 """Smallest and largest value of one sample."""
+
+
+FEW_ERRORS = 25.0
+"""Variance of the number of hits, in counts, below which the noise of the residual sums is not taken for normal."""
+
+
+SMCE_GAP = 6.0
+"""Multiple of 1 - level at which the mean gap's interval bounds that of smCE. The path of the test is made of noise
+where all that there is to see is a mean gap, and ends too early then."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +97,19 @@ def interval(
         hits = checked_losses(correct, "correctness")
         bounds = wilson_interval(float(hits.sum()), hits.size, level)
     else:
-        low, high = brackets(metric, [(confidence, correct)], bins, seed, draws)[0].interval(level)
+        value = plug_in(metric, confidence, correct, bins)
+        low, high = error_interval(metric, confidence, correct, bins, level, seed, draws)
+        low = min(low, value)
         excess = excess_noise(confidence, correct)
-        if low <= 0 and np.isfinite(excess):
+        if np.isfinite(excess):
             floor = noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)
-            low = least_beyond_noise(plug_in(metric, confidence, correct, bins), floor, level, excess)
-        bounds = low, max(high, mean_gap_bound(confidence, correct, level))
+            beyond = least_beyond_noise(value, floor, level, excess)
+            low = (low or beyond) if beyond > 0 else 0.0
+        if expected_errors(confidence) < FEW_ERRORS:
+            high = max(high, value, mean_gap_bound(confidence, correct, level))
+        elif metric == "smce":
+            high = max(high, mean_gap_bound(confidence, correct, 1 - min(0.9, SMCE_GAP * (1 - level))))
+        bounds = low, high
     low, high = bounds
     if metric in ("ece", "adaece", "cece", "smce", "smece"):
         low, high = max(0.0, low), min(1.0, high)
@@ -123,10 +138,16 @@ def excess_noise(confidence: Values, correct: Values) -> float:
     Infinite where the confidences are too certain for a calibrated model to show a few errors: nothing follows then.
     """
     p, a = confidence_and_correct(confidence, correct)
-    calibrated = float((p * (1 - p.astype(np.float64))).sum())
+    calibrated = expected_errors(p)
     if calibrated < NORMAL_ABOVE:
         return np.inf
     return float(np.sqrt(max(1.0, ((p - a) ** 2).sum() / calibrated)))
+
+
+def expected_errors(confidence: Values) -> float:
+    """sum p (1 - p): the variance, in counts, of a calibrated model's hits."""
+    p = np.asarray(confidence, dtype=np.float64)
+    return float((p * (1 - p)).sum())
 
 
 def mean_gap_bound(confidence: Values, correct: Values, level: float) -> float:

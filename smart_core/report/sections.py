@@ -118,7 +118,7 @@ def leaderboard(found: Findings) -> str:
     ]
     notes = [
         f"{label}: {METRICS[metric].help}",
-        "Interval: of the population value, at least 95 %, over test samples; a plug-in calibration error is biased "
+        "Interval: of the population value, 95 %, over test samples; a plug-in calibration error is biased "
         "upwards, so near the floor the value may lie above its interval.",
         "Noise floor: a perfectly calibrated model with the row's confidences stays below it in 95 % of test sets.",
         "Tied with best: the paired test, corrected for the number of methods, cannot tell the two apart.",

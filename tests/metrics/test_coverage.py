@@ -1,9 +1,9 @@
 """How often the intervals hold the population value, the paired test rejects a true "no difference", and the floors
 hold a calibrated model.
 
-Intervals of means, floors, and the calibration errors of a calibrated model are of the stated 95 % within two points.
-Elsewhere those of calibration errors hold at least that much, more where the bias is smaller than it may be: never
-below 93 % of the sets simulated, and never wider than noise and bias can explain.
+Intervals of means, floors, and of the top label's calibration errors are of the stated 95 % within two points, and the
+point that 500 sets scatter. Those of the classwise error and of differences hold at least that much, more where the
+bias is smaller than it may be. None is wider than noise and bias can explain.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ def _assert_nominal(hits: list[bool]) -> None:
     assert 0.93 <= _share(hits) <= 0.97
 
 
-def _assert_covers(found: list[Interval], truth: float, widest: float) -> None:
+def _assert_covers(found: list[Interval], truth: float, widest: float, most: float = 1.0) -> None:
     hits = [one.low <= truth <= one.high for one in found]
-    assert _share(hits) >= 0.93
+    assert 0.92 <= _share(hits) <= most
     if truth == 0:
         _assert_nominal(hits)
     width = float(np.mean([one.high - one.low for one in found]))
     print(f"mean width {width:.4f}, at most {widest:.4f}")
     assert width <= widest
+
+
+FEW_LABELS = "nearly certain"
+"""About ten wrong answers in a set: the number of hits is too coarse for any interval to hold just 95 %."""
 
 
 @pytest.mark.parametrize("law_name", long_but("calibrated", "strong", "wrong in the top tenth")(LAWS))
@@ -61,7 +65,8 @@ def test_interval_of_a_calibration_error_covers(metric: str, law_name: str) -> N
         values.append(getattr(metrics, metric)(p, a) if seed < 60 else np.nan)
     floor = noise_floor(metric, p, draws=200).mean
     noise = float(np.nanstd(values))
-    _assert_covers(found, truth, widest=1.3 * floor + 2 * 2.4 * noise + 3 / samples)
+    most = 1.0 if law_name == FEW_LABELS else 0.98
+    _assert_covers(found, truth, widest=1.3 * floor + 2 * 2.4 * noise + 3 / samples, most=most)
 
 
 CLASS_MODELS: dict[str, Model] = {
@@ -187,9 +192,7 @@ def _paired(metric: str, name: str) -> list[Difference]:
 
 @pytest.mark.parametrize("name", long_but("equal errors of opposite signs", "one calibrated")(PAIRS))
 @pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
-def test_paired_difference_covers(metric: str, name: str, request: pytest.FixtureRequest) -> None:
-    if (metric, name) == ("smece", "equal errors of opposite signs"):
-        request.applymarker(pytest.mark.xfail(reason="covers 91 %: SmoothECE yields to its own width", strict=True))
+def test_paired_difference_covers(metric: str, name: str) -> None:
     _assert_paired(_paired(metric, name), PAIRS[name].difference)
 
 

@@ -15,7 +15,6 @@ from smart_core import metrics
 from smart_core.metrics.absolute import LARGEST_BIAS, absolute_estimate
 from smart_core.metrics.bias_bound import absolute_bias_bound, absolute_rise
 from smart_core.metrics.bracket import Bracket, Estimate
-from smart_core.metrics.brackets import equal_mass_cells, equal_width_cells
 from smart_core.metrics.cells import correlated_normals, hypothetical_variance, joint_covariance
 from smart_core.metrics.classwise_cells import classwise_cells, random_groups, random_uniforms
 from smart_core.metrics.classwise_law import mean_absolute
@@ -23,6 +22,7 @@ from smart_core.metrics.difference import paired_difference
 from smart_core.metrics.gathered import fixed_points, reflected_kernel, smce_cells, smce_of_mass, smece_of_mass
 from smart_core.metrics.intervals import DESCRIPTIONS, interval
 from smart_core.metrics.means import hall_inverse, hall_transform, mean_interval, mean_p_value, wilson_interval
+from smart_core.metrics.top_label_errors import equal_mass_cells, equal_width_cells
 from tests.conftest import real_data
 from tests.metrics.simulated import ClassLaw, softmax
 
