@@ -143,6 +143,28 @@ def _blocks(cells: int, size: int = 1 << 15) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, cells, size))
 
 
+def has_few_labels(used: UsedCells) -> NDArray[np.bool_]:
+    """Cells whose number of labels is not nearly normal; not by the labels, which would choose among bounds."""
+    return np.asarray((used.chance < _NORMAL_ABOVE) & (used.p < _TERMS / 3))
+
+
+@dataclass(frozen=True)
+class FewLabels:
+    """Sum over cells of few labels of the estimates of |mu_c|, in counts: its largest bias, and its deviation."""
+
+    value: float
+    most: float
+    sd: float
+
+
+def of_few_labels(used: UsedCells, few: NDArray[np.bool_]) -> FewLabels:
+    """|D_c| less half the bias of a calibrated model, which is the largest there can be."""
+    half = mean_absolute(used.p[few], used.chance[few], used.p[few]) / 2
+    parts = _of_few_labels(used.p[few], used.chance[few])
+    variance = float((parts.slope**2 * used.sd[few] ** 2 + parts.rest).sum())
+    return FewLabels(float((np.abs(used.gap[few]) - half).sum()), float(half.sum()), float(np.sqrt(variance)))
+
+
 def classwise_bracket(cells: ClasswiseCells) -> Bracket:
     """Bracket of the population's classwise ECE: the nearly unbiased estimate, less and plus its largest bias.
 
@@ -150,7 +172,7 @@ def classwise_bracket(cells: ClasswiseCells) -> Bracket:
     E Y = P, for Y changes by one label at a time.
     """
     used = used_cells(cells)
-    few = (used.chance < _NORMAL_ABOVE) & (used.p < _TERMS / 3)  # not by the labels, which would choose among bounds
+    few = has_few_labels(used)
     half = np.zeros(few.size)
     half[few] = mean_absolute(used.p[few], used.chance[few], used.p[few]) / 2
     value = np.where(few, np.abs(used.gap) - half, used.sd * absolute_estimate(used.gap / used.sd))

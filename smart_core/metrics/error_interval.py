@@ -8,15 +8,13 @@ from numpy.typing import NDArray
 from smart_core.metrics.arrays import Values, confidence_and_correct
 from smart_core.metrics.binning import check_bins
 from smart_core.metrics.cells import correlated_normals, joint_covariance
-from smart_core.metrics.inversion import Candidates, inverted, judged, one_sided_at_zero
+from smart_core.metrics.inversion import REACH, Candidates, inverted, judged, one_sided_at_zero
 from smart_core.metrics.top_label_errors import DRAWS, KINDS, Errors
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-REACH = 4.0
-"""Standard errors by which the path goes beyond what was seen, in every cell."""
-_INWARD, _OUTWARD = 9, 4
+_INWARD, _OUTWARD = 8, 3
 
 
 def error_interval(

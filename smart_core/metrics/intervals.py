@@ -2,9 +2,8 @@
 
 The population value is what the same metric, with the same bins, would be on infinitely many samples of the same law.
 Plug-in calibration errors are biased upwards, by an amount that depends on how the errors are spread over the bins,
-which the data show only in part. The interval of those of the top label comes from inverting a test (see `inversion`);
-that of the classwise error, whose cells are too many and too small for it, allows for the largest bias there can be
-(see `bracket`).
+which the data show only in part. Their interval comes from inverting a test (see `inversion`); that of the classwise
+error allows, besides, for the largest bias there can be in cells of few labels.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from smart_core.metrics.arrays import MetricError, Values, as_vector, confidence
 from smart_core.metrics.bias_bound import NORMAL_ABOVE
 from smart_core.metrics.binned import adaece, ece
 from smart_core.metrics.classwise_cells import ClasswiseCells
-from smart_core.metrics.classwise_law import classwise_bracket
+from smart_core.metrics.classwise_interval import classwise_interval
 from smart_core.metrics.error_interval import error_interval
 from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.means import Range, mean_interval, wilson_interval
@@ -28,7 +27,8 @@ from smart_core.metrics.smooth_ece import smece
 DESCRIPTIONS = {
     "ece": "the population ECE with these {bins} equal-width bins (by inverting a test)",
     "adaece": "the population AdaECE with bins at the population's {bins}-quantiles (by inverting a test)",
-    "cece": "the population classwise ECE with these {bins} bins (at least the stated level, whatever the bias)",
+    "cece": "the population classwise ECE with these {bins} bins (by inverting a test; at least the stated level where "
+    "cells hold few labels)",
     "smce": "the population smooth calibration error (by inverting a test)",
     "smece": "the population SmoothECE (by inverting a test)",
     "nll": "the expected negative log-likelihood (skewness-corrected t)",
@@ -84,9 +84,11 @@ def interval(
     if metric == "cece":
         if cells is None:
             raise MetricError("The interval of cece needs the classwise sums: pass `cells`.")
-        low, high = classwise_bracket(cells).interval(level)
-        if low <= 0 and float((cells.sum_p - cells.sum_p2).sum()) >= NORMAL_ABOVE:
-            low = least_beyond_noise(cells.ece(), noise_floor("cece", cells=cells), level)
+        low, high = classwise_interval(cells, level)
+        low = max(0.0, min(low, cells.ece()))
+        if float((cells.sum_p - cells.sum_p2).sum()) >= NORMAL_ABOVE:
+            beyond = least_beyond_noise(cells.ece(), noise_floor("cece", cells=cells), level)
+            low = (low or beyond) if beyond > 0 else 0.0
         bounds, bins = (low, high), cells.bins
     elif metric in ("nll", "brier"):
         losses = nll if metric == "nll" else brier
@@ -99,7 +101,7 @@ def interval(
     else:
         value = plug_in(metric, confidence, correct, bins)
         low, high = error_interval(metric, confidence, correct, bins, level, seed, draws)
-        low = min(low, value)
+        low = max(0.0, min(low, value))
         excess = excess_noise(confidence, correct)
         if np.isfinite(excess):
             floor = noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)

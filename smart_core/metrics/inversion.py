@@ -24,7 +24,10 @@ Matrix = NDArray[np.float64]
 SPENT = 0.8
 """Share of 1 - level that the two tails of the test have; the rest is for what the path cannot know."""
 
-_FINER = 5
+REACH = 4.0
+"""Standard errors by which paths go beyond what was seen, in every cell."""
+
+_FINER = 3
 """Points that are added between the two neighbours of an end."""
 
 

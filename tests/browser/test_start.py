@@ -71,6 +71,7 @@ def test_a_link_opens_the_same_view_once_its_file_is_there(
     first = visit(f"{server}/start?bins=20")
     drop(first, file("mine.npz", **arrays))
     expect_in_view(first, "mine", 303)
+    first.idle()  # until then the page grows above the switch, and a click goes astray
     first.page.locator(".st-key-split").get_by_text("Split by hand").click()
     expect(first.page.get_by_test_id("stSidebar").get_by_text("seed 0")).to_be_attached()
     first.idle()

@@ -25,7 +25,7 @@ from tests.metrics.simulated import LAWS, PAIRS, ClassLaw, Model, TopLabelLaw, h
 Vector = NDArray[np.float64]
 
 SETS = 500
-DRAWS = {"ece": 400, "adaece": 400, "smce": 100, "smece": 250}
+DRAWS = {"ece": 400, "adaece": 400, "smce": 100, "smece": 120}
 
 
 def _share(hits: list[bool], what: str = "coverage") -> float:
@@ -51,8 +51,11 @@ def _assert_covers(found: list[Interval], truth: float, widest: float, most: flo
 FEW_LABELS = "nearly certain"
 """About ten wrong answers in a set: the number of hits is too coarse for any interval to hold just 95 %."""
 
+FINER_THAN_THE_KERNEL = ("smece", "sign changes within bins")
+"""Errors that alternate within the width of the smoothing are hidden by it: held in 98.4 %."""
 
-@pytest.mark.parametrize("law_name", long_but("calibrated", "strong", "wrong in the top tenth")(LAWS))
+
+@pytest.mark.parametrize("law_name", long_but("calibrated", "strong")(LAWS))
 @pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
 def test_interval_of_a_calibration_error_covers(metric: str, law_name: str) -> None:
     law, samples = LAWS[law_name]
@@ -65,7 +68,7 @@ def test_interval_of_a_calibration_error_covers(metric: str, law_name: str) -> N
         values.append(getattr(metrics, metric)(p, a) if seed < 60 else np.nan)
     floor = noise_floor(metric, p, draws=200).mean
     noise = float(np.nanstd(values))
-    most = 1.0 if law_name == FEW_LABELS else 0.98
+    most = 1.0 if law_name == FEW_LABELS or (metric, law_name) == FINER_THAN_THE_KERNEL else 0.98
     _assert_covers(found, truth, widest=1.3 * floor + 2 * 2.4 * noise + 3 / samples, most=most)
 
 
