@@ -29,7 +29,7 @@ def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
     seen.clean()
 
 
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 400])
 def test_charts_follow_when_another_theme_is_chosen(server: str, visit: Open, width: int) -> None:
     seen = visit(f"{server}/diagnose?data=digits", width=width)
     drawing = seen.page.locator(".st-key-reliability .js-plotly-plot .main-svg").first
@@ -43,7 +43,9 @@ def test_charts_follow_when_another_theme_is_chosen(server: str, visit: Open, wi
     seen.clean()
 
 
-@pytest.mark.parametrize("path", ["/diagnose?data=digits", "/diagnose?data=digits&bins=10"])
+@pytest.mark.parametrize(
+    "path", [pytest.param("/diagnose?data=digits", marks=pytest.mark.long), "/diagnose?data=digits&bins=10"]
+)
 def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str) -> None:
     with serve() as address:
         seen = visit(address + path)

@@ -31,7 +31,7 @@ def judged_on() -> str:
         return f"judged on {len(bundle['test_labels']):,}"
 
 
-@pytest.mark.parametrize("path", long_but("start", "compare", "hardness", "theory")(TITLES))
+@pytest.mark.parametrize("path", long_but("start", "theory")(TITLES))
 def test_any_page_is_the_first_request_to_a_fresh_server(visit: Open, judged_on: str, path: str) -> None:
     with serve() as address:
         seen = visit(f"{address}/{path}?data=digits&bins=20", before=STRAY_MENU)

@@ -26,7 +26,11 @@ def widest_margins() -> int:
         return len(bundle["test_labels"]) // GROUPS
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)], ids=["wide-light", "narrow-dark"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [(1280, False), pytest.param(400, True, marks=pytest.mark.long)],
+    ids=["wide-light", "narrow-dark"],
+)
 def test_fit_two_and_click_a_cell(server: str, visit: Open, width: int, dark: bool) -> None:
     seen = visit(f"{server}/margin_groups?data=digits&groups={GROUPS}", width=width, dark=dark)
     page = seen.page

@@ -43,7 +43,7 @@ def test_looks(server: str, visit: Open, path: str, width: int, dark: bool) -> N
     if button is not None:
         page.get_by_role("button", name=button).click()
     if chart is not None:
-        expect(page.locator(f".st-key-{chart} .js-plotly-plot")).to_be_visible(timeout=LONG)
+        expect(page.locator(f".st-key-{chart} .js-plotly-plot").first).to_be_visible(timeout=LONG)
         expect(page.get_by_role("heading", level=5).first).to_be_visible(timeout=LONG)
     # what was begun is finished, so that the picture is of the whole
     expect(page.locator(".st-key-job-0-cancel")).to_have_count(0, timeout=LONG)

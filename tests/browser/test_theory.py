@@ -38,13 +38,13 @@ def test_looks(server: str, visit: Open, view: str, width: int, dark: bool) -> N
     expect(page.get_by_role("tab", name=view)).to_have_attribute("aria-selected", "true")
     if view == "Playground":
         page.locator(".st-key-run-playground button").click()
-        expect(page.locator(".st-key-true-error .js-plotly-plot")).to_be_visible(timeout=LONG)
+        expect(page.locator(".st-key-true-error .js-plotly-plot").first).to_be_visible(timeout=LONG)
         expect(page.locator(".st-key-job-0-cancel")).to_have_count(0, timeout=LONG)
         expect(page.get_by_role("heading", name=re.compile("nearest to the truth"))).to_be_visible()
-        expect(page.locator(".st-key-recovery .js-plotly-plot")).to_be_visible()
+        expect(page.locator(".st-key-recovery .js-plotly-plot").first).to_be_visible()
     else:
         for chart in VIEWS[view]:
-            expect(page.locator(f".st-key-{chart} .js-plotly-plot")).to_be_visible()
+            expect(page.locator(f".st-key-{chart} .js-plotly-plot").first).to_be_visible()
     seen.idle()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.get_by_test_id("stMain").evaluate("main => main.scrollWidth <= main.clientWidth")
@@ -58,7 +58,7 @@ def test_tabs_change_the_view_and_the_address(server: str, visit: Open) -> None:
     for view, charts in VIEWS.items():
         page.get_by_role("tab", name=view).click()
         for chart in charts:
-            expect(page.locator(f".st-key-{chart} .js-plotly-plot")).to_be_visible()
+            expect(page.locator(f".st-key-{chart} .js-plotly-plot").first).to_be_visible()
         seen.idle()
     page.wait_for_url(re.compile("view=Playground"))
     seen.clean()
@@ -135,9 +135,9 @@ def test_a_run_is_cancelled_and_keeps_what_is_there(server: str, visit: Open) ->
     seen = visit(address(server, "Playground", "data=digits&theory-n=16000&theory-k=100&theory-seeds=5"))
     page = seen.page
     page.locator(".st-key-run-playground button").click()
-    expect(page.locator(".st-key-recovery .js-plotly-plot")).to_be_visible(timeout=LONG)
+    expect(page.locator(".st-key-recovery .js-plotly-plot").first).to_be_visible(timeout=LONG)
     page.get_by_test_id("stSidebar").get_by_role("button", name="Cancel").first.click()
     expect(page.get_by_text("cancelled: Playground")).to_be_visible(timeout=LONG)
     seen.idle()
-    expect(page.locator(".st-key-recovery .js-plotly-plot")).to_be_visible()
+    expect(page.locator(".st-key-recovery .js-plotly-plot").first).to_be_visible()
     seen.clean()

@@ -76,7 +76,7 @@ def objective(calibrator: SMART, logits: np.ndarray, labels: np.ndarray) -> floa
     return charbonnier_soft_ece(*top_label(calibrator.predict_proba(logits), labels))
 
 
-@pytest.mark.parametrize("classes", [6, 150])
+@pytest.mark.parametrize("classes", [6, pytest.param(150, marks=pytest.mark.long)])
 def test_a_whole_fit_is_pytorchs(classes: int, monkeypatch: pytest.MonkeyPatch):
     problem = over_confident(1500, classes, seed=classes)
     compiled = SMART(patience=None).fit(problem.logits, problem.labels, trace=True)

@@ -25,7 +25,7 @@ from tests.metrics.simulated import LAWS, PAIRS, ClassLaw, Model, TopLabelLaw, h
 Vector = NDArray[np.float64]
 
 SETS = 500
-DRAWS = {"ece": 400, "adaece": 400, "smce": 100, "smece": 120}
+DRAWS = {"ece": 400, "adaece": 400, "smce": 90, "smece": 80}
 
 
 def _share(hits: list[bool], what: str = "coverage") -> float:
@@ -193,7 +193,7 @@ def _paired(metric: str, name: str) -> list[Difference]:
     return found
 
 
-@pytest.mark.parametrize("name", long_but("equal errors of opposite signs", "one calibrated")(PAIRS))
+@pytest.mark.parametrize("name", long_but("equal errors of opposite signs")(PAIRS))
 @pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
 def test_paired_difference_covers(metric: str, name: str) -> None:
     _assert_paired(_paired(metric, name), PAIRS[name].difference)
