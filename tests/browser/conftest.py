@@ -37,6 +37,15 @@ def looks(pages: Iterable[str]) -> list[Any]:
     return cases
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test in a browser has a second try: on a busy machine the page may move under a click. Both tries are counted
+    in the summary, so that one which needs it often is seen."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @dataclass
 class Visit:
     """One open page and what went wrong on it."""
