@@ -77,9 +77,10 @@ def ece_noise(data: sc.LogitSet, bins: int) -> Noise:
 @st.cache_data(max_entries=64, show_spinner="Measuring the noise", scope="session")
 def _ece_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> Noise:
     confidence, correct = _judged.confidence, _judged.correct
+    floor = noise_floor("ece", confidence, bins=bins)
     return Noise(
-        interval("ece", confidence, correct, bins=bins),
-        noise_floor("ece", confidence, bins=bins),
+        interval("ece", confidence, correct, floor=floor, bins=bins),
+        floor,
         bootstrap_reliability_band(confidence, correct, bins=bins),
     )
 
@@ -102,10 +103,11 @@ def headline(data: sc.LogitSet, bins: int) -> Headline:
 def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> Headline:
     with one_thread():
         judged = sc.evaluate(_as_it_is(_data), _data.test, bins=bins)
+    floors = evaluation_floors(judged, bins)
     return Headline(
         {name: judged.metric(name, bins) for name in HEADLINE},
-        {name: evaluation_interval(name, judged, bins) for name in HEADLINE},
-        evaluation_floors(judged, bins),
+        {name: evaluation_interval(name, judged, bins, floors.get(name)) for name in HEADLINE},
+        floors,
     )
 
 
@@ -128,10 +130,8 @@ def _digest(judged: sc.Evaluation) -> str:
 
 @st.cache_data(max_entries=64, show_spinner="Measuring the noise", scope="session")
 def _fit_noise(content_hash: str, bins: int, _judged: sc.Evaluation) -> FitNoise:
-    return FitNoise(
-        interval("ece", _judged.confidence, _judged.correct, bins=bins),
-        noise_floor("ece", _judged.confidence, bins=bins),
-    )
+    floor = noise_floor("ece", _judged.confidence, bins=bins)
+    return FitNoise(interval("ece", _judged.confidence, _judged.correct, floor=floor, bins=bins), floor)
 
 
 def margin_groups(data: sc.LogitSet, judged: sc.Evaluation, edges: Sequence[float], bins: int) -> list[MarginGroup]:

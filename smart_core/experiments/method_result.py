@@ -175,21 +175,21 @@ def measure(
     for name, metric in METRICS.items():
         value = _or_notice(partial(metric.value, evaluation, bins), f"No {metric.label}", row.notices)
         row.values.setdefault(name, []).append(math.nan if value is None else value)
+    floors = {
+        name: _or_notice(
+            partial(evaluation_floor, name, evaluation, bins), f"No floor of {METRICS[name].label}", row.notices
+        )
+        for name in WITH_A_FLOOR
+    }
+    row.floor = row.floor or {name: floor for name, floor in floors.items() if floor is not None}
     method = all_methods()[row.id].label
     for number, name in enumerate(HEADLINE):
         label = METRICS[name].label
         run.tick(JUDGED + (1.0 - JUDGED) * number / len(HEADLINE), f"{method}: interval of {label}")
-        ends = _or_notice(partial(evaluation_interval, name, evaluation, bins), f"No interval of {label}", row.notices)
+        compute = partial(evaluation_interval, name, evaluation, bins, floors.get(name))
+        ends = _or_notice(compute, f"No interval of {label}", row.notices)
         if ends is not None:
             intervals[name].append(ends)
-    if len(row.values["ece"]) == 1:
-        floors = {
-            name: _or_notice(
-                partial(evaluation_floor, name, evaluation, bins), f"No floor of {METRICS[name].label}", row.notices
-            )
-            for name in WITH_A_FLOOR
-        }
-        row.floor = {name: floor for name, floor in floors.items() if floor is not None}
 
 
 def _or_notice(compute: Callable[[], T], missing: str, notices: list[str]) -> T | None:
@@ -203,8 +203,8 @@ def _or_notice(compute: Callable[[], T], missing: str, notices: list[str]) -> T 
         return None
 
 
-def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15) -> Interval:
-    """The 95 % interval of a metric's population value, from one evaluation."""
+def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15, floor: Floor | None = None) -> Interval:
+    """The 95 % interval of a metric's population value, from one evaluation and, if it is known, its noise floor."""
     return interval(
         metric,
         evaluation.confidence,
@@ -212,6 +212,7 @@ def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15) -> 
         nll=evaluation.nll,
         brier=evaluation.brier,
         cells=evaluation.cells,
+        floor=floor,
         bins=bins,
     )
 

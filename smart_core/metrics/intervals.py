@@ -40,8 +40,13 @@ LOSS_BOUNDS: dict[str, Range] = {"nll": (0.0, LARGEST_NLL), "brier": (0.0, LARGE
 """Smallest and largest value of one sample."""
 
 
+EQUAL_LOSSES = 1e-6
+"""Losses this near to each other count as equal: their scatter says nothing of the samples that were not seen."""
+
+
 FEW_ERRORS = 25.0
-"""Variance of the number of hits, in counts, below which the noise of the residual sums is not taken for normal."""
+"""Variance of the number of hits, in counts, or number of samples, below which the noise of the residual sums is not
+taken for normal."""
 
 
 SMCE_GAP = 6.0
@@ -67,6 +72,7 @@ def interval(
     nll: Values | None = None,
     brier: Values | None = None,
     cells: ClasswiseCells | None = None,
+    floor: Floor | None = None,
     bins: int = 15,
     level: float = 0.95,
     seed: int = 0,
@@ -75,7 +81,8 @@ def interval(
     """Interval of the population value of `metric`: ece, adaece, cece, smce, smece, nll, brier or accuracy.
 
     `nll` and `brier` are per-sample losses, `cells` the classwise sums; each is needed by its own metric only.
-    `draws` is the number of draws of the noise; None takes enough for the metric.
+    `draws` is the number of draws of the noise; None takes enough for the metric. `floor` is the metric's noise floor
+    of these confidences, for callers that have it already.
     """
     if metric not in DESCRIPTIONS:
         raise MetricError(f"There is no interval of '{metric}'; choose one of {', '.join(DESCRIPTIONS)}.")
@@ -87,14 +94,14 @@ def interval(
         low, high = classwise_interval(cells, level)
         low = max(0.0, min(low, cells.ece()))
         if float((cells.sum_p - cells.sum_p2).sum()) >= NORMAL_ABOVE:
-            beyond = least_beyond_noise(cells.ece(), noise_floor("cece", cells=cells), level)
+            beyond = least_beyond_noise(cells.ece(), floor or noise_floor("cece", cells=cells), level)
             low = (low or beyond) if beyond > 0 else 0.0
         bounds, bins = (low, high), cells.bins
     elif metric in ("nll", "brier"):
         losses = nll if metric == "nll" else brier
         if losses is None:
             raise MetricError(f"The interval of {metric} needs the losses of the samples: pass `{metric}`.")
-        bounds = mean_interval(checked_losses(losses, metric), level, LOSS_BOUNDS[metric])
+        bounds = mean_interval(checked_losses(losses, metric), level, LOSS_BOUNDS[metric], EQUAL_LOSSES)
     elif metric == "accuracy":
         hits = checked_losses(correct, "correctness")
         bounds = wilson_interval(float(hits.sum()), hits.size, level)
@@ -102,15 +109,18 @@ def interval(
         value = plug_in(metric, confidence, correct, bins)
         low, high = error_interval(metric, confidence, correct, bins, level, seed, draws)
         low = max(0.0, min(low, value))
-        excess = excess_noise(confidence, correct)
+        beyond, excess = 0.0, excess_noise(confidence, correct)
         if np.isfinite(excess):
-            floor = noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)
-            beyond = least_beyond_noise(value, floor, level, excess)
+            noise = floor or noise_floor(metric, confidence, bins=bins, draws=draws or 1000, seed=seed)
+            beyond = least_beyond_noise(value, noise, level, excess)
             low = (low or beyond) if beyond > 0 else 0.0
+        least, most = mean_gap_bounds(confidence, correct, level)
+        if np.size(confidence) < FEW_ERRORS:
+            low = min(low, max(least, beyond))
         if expected_errors(confidence) < FEW_ERRORS:
-            high = max(high, value, mean_gap_bound(confidence, correct, level))
+            high = max(high, value, most)
         elif metric == "smce":
-            high = max(high, mean_gap_bound(confidence, correct, 1 - min(0.9, SMCE_GAP * (1 - level))))
+            high = max(high, mean_gap_bounds(confidence, correct, 1 - min(0.9, SMCE_GAP * (1 - level)))[1])
         bounds = low, high
     low, high = bounds
     if metric in ("ece", "adaece", "cece", "smce", "smece"):
@@ -152,16 +162,18 @@ def expected_errors(confidence: Values) -> float:
     return float((p * (1 - p)).sum())
 
 
-def mean_gap_bound(confidence: Values, correct: Values, level: float) -> float:
-    """The largest |E p - accuracy| that the accuracy's interval allows.
+def mean_gap_bounds(confidence: Values, correct: Values, level: float) -> Range:
+    """The smallest and the largest |E p - accuracy| that the accuracy's interval allows.
 
     No calibration error is smaller than the mean gap, so none of their intervals may end below what the mean gap can
-    be. It matters where few cells hold samples and nearly all answers agree.
+    be; and where a handful of samples says little else, none begins above the least it can be. It matters where few
+    cells hold samples and nearly all answers agree.
     """
     hits = checked_losses(correct, "correctness")
     mean = float(np.mean(np.asarray(confidence, dtype=np.float64)))
-    ends = wilson_interval(float(hits.sum()), hits.size, level)
-    return max(abs(mean - end) for end in ends)
+    low, high = wilson_interval(float(hits.sum()), hits.size, level)
+    least = 0.0 if low <= mean <= high else min(abs(mean - low), abs(mean - high))
+    return least, max(abs(mean - low), abs(mean - high))
 
 
 def checked_losses(values: Values, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

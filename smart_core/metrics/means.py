@@ -27,12 +27,16 @@ def hall_inverse(value: float, skewness: float, samples: int) -> float:
     return float(3 / a * (np.cbrt(1 + a * (value - a / 6)) - 1))
 
 
-def _moments(values: Vector) -> tuple[float, float, float]:
-    """Mean, its standard error, and the skewness of the values."""
+ROUNDING = 1e-14
+"""Values that differ by no more, or by this share of their size, are equal."""
+
+
+def _moments(values: Vector, grain: float = ROUNDING) -> tuple[float, float, float]:
+    """Mean, its standard error, and the skewness of the values; both 0 where they are equal up to the `grain`."""
     mean = float(values.mean())
     centred = values - mean
     sd = float(np.sqrt((centred**2).mean()))
-    if values.size < 2 or sd <= 1e-14 * max(1.0, abs(mean)):
+    if values.size < 2 or sd <= grain * max(1.0, abs(mean)):
         return mean, 0.0, 0.0
     skewness = float((centred**3).mean() / sd**3)
     return mean, sd / np.sqrt(values.size - 1), skewness
@@ -43,16 +47,18 @@ def unseen_share(samples: int, level: float) -> float:
     return float(1 - (1 - level) ** (1 / samples))
 
 
-def mean_interval(values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf)) -> tuple[float, float]:
+def mean_interval(
+    values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf), grain: float = ROUNDING
+) -> tuple[float, float]:
     """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`.
 
-    One value says nothing: the bounds are the interval. Where all values are equal, those not seen may be anything
-    within the bounds, but they are few.
+    One value says nothing: the bounds are the interval. Where all values are equal up to the `grain`, those not seen
+    may be anything within the bounds, but they are few.
     """
     least, most = bounds
     if values.size < 2:
         return bounds
-    mean, error, skewness = _moments(values)
+    mean, error, skewness = _moments(values, grain)
     if error == 0.0:
         share = unseen_share(values.size, level)
         return mean - share * (mean - least), mean + share * (most - mean)

@@ -15,6 +15,7 @@ from pages.shared.desk import Held
 from pages.shared.routing import ORDER, PAGES
 from smart_core.data.logitset import LogitSet, Part
 from tests.app.driving import open_page
+from tests.conftest import long_but
 
 TITLES = {file: title for pages in PAGES.values() for file, title in pages.items()}
 
@@ -30,7 +31,7 @@ def visited(app: AppTest) -> Iterator[str]:
         yield file
 
 
-@pytest.mark.parametrize("sample", library.samples())
+@pytest.mark.parametrize("sample", long_but("cifar10", "digits", "fashion", "digits_corrupted")(library.samples()))
 def test_with_each_sample(sample: str) -> None:
     app = open_page("start", sample)
     for file in visited(app):

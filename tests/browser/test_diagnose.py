@@ -12,8 +12,15 @@ from tests.browser.conftest import Visit, serve
 Open = Callable[..., Visit]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1280, False),
+        (400, True),
+        pytest.param(1280, True, marks=pytest.mark.long),
+        pytest.param(400, False, marks=pytest.mark.long),
+    ],
+)
 def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
     seen = visit(f"{server}/?data=digits", width=width, dark=dark)
     expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()

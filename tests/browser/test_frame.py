@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 import sample_logits
 from pages.shared.routing import PAGES
-from tests.browser.conftest import Visit, serve
+from tests.browser.conftest import Visit, looks, serve
 from tests.conftest import long_but
 
 Open = Callable[..., Visit]
@@ -31,7 +31,7 @@ def judged_on() -> str:
         return f"judged on {len(bundle['test_labels']):,}"
 
 
-@pytest.mark.parametrize("path", long_but("start", "theory")(TITLES))
+@pytest.mark.parametrize("path", long_but("theory")(TITLES))
 def test_any_page_is_the_first_request_to_a_fresh_server(visit: Open, judged_on: str, path: str) -> None:
     with serve() as address:
         seen = visit(f"{address}/{path}?data=digits&bins=20", before=STRAY_MENU)
@@ -44,8 +44,7 @@ def test_any_page_is_the_first_request_to_a_fresh_server(visit: Open, judged_on:
         seen.clean()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, True), (400, False)])
-@pytest.mark.parametrize("path", ["start", "guide"])
+@pytest.mark.parametrize(("path", "width", "dark"), looks(["start", "guide"]))
 def test_narrow_and_wide_light_and_dark(
     server: str, visit: Open, judged_on: str, path: str, width: int, dark: bool
 ) -> None:

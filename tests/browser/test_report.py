@@ -81,7 +81,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, False), (1280, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [(1280, True), (400, False), pytest.param(1280, False, marks=pytest.mark.long)]
+)
 def test_drawn_from_disk_without_a_word_or_a_request(
     written: Path, open_file: Callable[..., Opened], width: int, dark: bool
 ) -> None:

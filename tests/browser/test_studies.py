@@ -15,17 +15,22 @@ Open = Callable[..., Visit]
 LONG = 240_000
 """Milliseconds for fits and attacks on a busy machine."""
 
+TWO_METHODS = "shift-methods=TS&shift-methods=SMART"
+
 STUDIES = {
     "temperature": ("data=digits", "Temperature curve", "Fit TS and SMART", "temperature"),
     "hardness": ("data=digits", "Hardness", None, "hardness"),
     "sensitivity": ("data=digits&sigmas=0.05,0.1&deltas=0.001,0.1&sensitivity-seeds=1", "Sensitivity", None, None),
-    "ablation": ("data=digits&ablation-seeds=1", "Ablation", "Run the objectives", "objectives"),
-    "shift": ("data=digits_corrupted&shift-seeds=1", "Shift", "Judge under shift", "shift-heatmap"),
+    "ablation": ("data=digits&ablation-seeds=1&part=Indicators", "Ablation", "Run the indicators", "indicators"),
+    "shift": (f"data=digits_corrupted&shift-seeds=1&{TWO_METHODS}", "Shift", "Judge under shift", "shift-heatmap"),
 }
 """Page -> its query, its title, the button that begins its study, and the chart that is then there."""
 
 NOT_YET = "not yet"
 """What an empty cell of a grid says."""
+
+SIGMAS, DELTAS = "0.1,0.2,0.3,0.4,0.5,1", "0.001,0.002,0.005,0.01,0.02,0.05,0.1,0.2,0.5,1"
+"""Sixty cells, which take long enough to be cancelled amid them."""
 
 
 def cells(chart: Locator) -> list[str]:
@@ -55,21 +60,21 @@ def test_looks(server: str, visit: Open, path: str, width: int, dark: bool) -> N
 
 
 def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open) -> None:
-    seen = visit(f"{server}/sensitivity?data=cifar10&sigmas=0.1,0.5,1&deltas=0.001,0.01,0.1,1&sensitivity-seeds=20")
+    seen = visit(f"{server}/sensitivity?data=cifar10&sigmas={SIGMAS}&deltas={DELTAS}&sensitivity-seeds=4")
     page = seen.page
     page.get_by_role("button", name="Run the grid").click()
     chart = page.locator(".st-key-sensitivity .js-plotly-plot")
     # cells are filled from the first row on: the first one is there while others are still to come
-    expect(page.get_by_role("heading", name=re.compile(r"over ([1-9]|10) of 12 cells"))).to_be_visible(timeout=LONG)
+    expect(page.get_by_role("heading", name=re.compile(r"over [1-4]?\d of 60 cells"))).to_be_visible(timeout=LONG)
     assert any(NOT_YET in text for text in cells(chart))
     page.get_by_test_id("stSidebar").get_by_role("button", name="Cancel").first.click()
     expect(page.get_by_text("cancelled: Sensitivity")).to_be_visible(timeout=LONG)
     seen.idle()
     kept = cells(chart)
     done = [text for text in kept if NOT_YET not in text]
-    assert len(kept) == 12
-    assert 1 <= len(done) < 12
-    expect(page.get_by_role("heading", name=f"over {len(done)} of 12 cells")).to_be_visible()
+    assert len(kept) == 60
+    assert 1 <= len(done) < 60
+    expect(page.get_by_role("heading", name=f"over {len(done)} of 60 cells")).to_be_visible()
     seen.picture("sensitivity-cancelled")
 
     # a finished cell, clicked: its settings are offered, taken, and said
@@ -90,8 +95,8 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     expect(chart).to_be_visible()
     seen.idle()
     assert cells(chart) == kept
-    expect(page.locator(".st-key-sigmas input")).to_have_value("0.1,0.5,1")
-    expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("20")
+    expect(page.locator(".st-key-sigmas input")).to_have_value(SIGMAS)
+    expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("4")
     expect(page.get_by_text("Settings changed")).to_have_count(0)
     expect(page.get_by_text("SMART is set with sigma 0.1 and delta 0.001 on every page")).to_be_visible()
     seen.clean()
@@ -137,10 +142,9 @@ def test_a_link_opens_the_same_part_and_the_keyboard_runs_it(server: str, visit:
 
 @pytest.mark.parametrize("door", ["shift", ""])
 def test_a_choice_of_several_stays_whole_in_the_link(server: str, visit: Open, door: str) -> None:
-    methods = "shift-methods=TS&shift-methods=SMART"
-    seen = visit(f"{server}/{door}?data=digits_corrupted&{methods}")
+    seen = visit(f"{server}/{door}?data=digits_corrupted&{TWO_METHODS}")
     seen.page.get_by_test_id("stSidebar").get_by_role("button", name="Copy link").click()
-    expect(seen.page.get_by_test_id("stPopoverBody").get_by_text(methods)).to_be_visible()
+    expect(seen.page.get_by_test_id("stPopoverBody").get_by_text(TWO_METHODS)).to_be_visible()
     if door:
         chosen = seen.page.locator(".st-key-shift-methods")
         for name in ("TS", "SMART"):

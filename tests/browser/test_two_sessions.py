@@ -54,7 +54,7 @@ def test_a_session_that_fits_everything_leaves_the_other_alone(server: str, visi
     expect(cancel).to_be_visible()
 
     waits = []
-    for name in ("Start", "Diagnose", "Compare", "Diagnose", "Start", "Compare", "Diagnose"):
+    for name in ("Start", "Diagnose", "Compare", "Diagnose", "Start"):
         begin = time.monotonic()
         calm.page.get_by_role("link", name=name, exact=True).first.click()
         expect(calm.page.get_by_role("heading", name=name, exact=True, level=1)).to_be_visible()

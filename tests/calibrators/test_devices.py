@@ -14,6 +14,9 @@ from tests.calibrators.problems import over_confident
 from tests.calibrators.test_battery import ALL, QUICK
 from tests.other_device import WrongDevice, pretend_device
 
+SHORTER = {"fc": {"search": "coarse"}}
+"""Where every operation is watched, a full search takes long."""
+
 
 def test_the_device_is_strict():
     with pretend_device() as device:
@@ -29,13 +32,15 @@ def test_the_device_is_strict():
         np.testing.assert_array_equal((there * 2.0).cpu().numpy(), [2.0, 2.0, 2.0])
 
 
-@pytest.mark.parametrize("classes", [5, 80])  # the direct and the tabulated profile
-@pytest.mark.parametrize("id", ALL)
+@pytest.mark.parametrize(
+    ("id", "classes"),  # the direct and the tabulated profile
+    [(id, 5) for id in ALL] + [pytest.param(id, 80, marks=pytest.mark.long if id == "pts" else ()) for id in ALL],
+)
 def test_fit_and_apply_stay_on_their_device(id: str, classes: int, monkeypatch: pytest.MonkeyPatch):
     """Both sides go PyTorch's way; that the compiled loops agree with it is shown in `tests/kernels`."""
     monkeypatch.setattr(kernels, "enabled", False)
     problem = over_confident(160, classes, seed=8)
-    settings = {**QUICK.get(id, {}), "seed": 1}
+    settings = {**QUICK.get(id, {}), **SHORTER.get(id, {}), "seed": 1}
     here = get(id, device="cpu", **settings).fit(problem.logits, problem.labels, **problem.fit_arguments())
     expected = here.predict_proba(problem.logits, features=problem.features)
     part = Part(problem.logits, problem.labels, problem.features)

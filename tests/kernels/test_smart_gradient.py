@@ -79,15 +79,15 @@ def objective(calibrator: SMART, logits: np.ndarray, labels: np.ndarray) -> floa
 @pytest.mark.parametrize("classes", [6, pytest.param(150, marks=pytest.mark.long)])
 def test_a_whole_fit_is_pytorchs(classes: int, monkeypatch: pytest.MonkeyPatch):
     problem = over_confident(1500, classes, seed=classes)
-    compiled = SMART(patience=None).fit(problem.logits, problem.labels, trace=True)
+    compiled = SMART(epochs=500, patience=None).fit(problem.logits, problem.labels, trace=True)
     monkeypatch.setattr(kernels, "enabled", False)
-    plain = SMART(patience=None).fit(problem.logits, problem.labels, trace=True)
+    plain = SMART(epochs=500, patience=None).fit(problem.logits, problem.labels, trace=True)
     first, second = compiled.trace_, plain.trace_
     assert set(first.values) == set(second.values)
     for name, epochs in (("objective", 50), ("nll", 50), ("gradient_norm", 20)):  # paths part slowly, by rounding
         close = first[name][:epochs], second[name][:epochs]
         np.testing.assert_allclose(*close, rtol=1e-3, atol=2e-6, err_msg=name)
-    # two thousand steps on, rounding has led them to different ends, which differ from processor to processor
+    # hundreds of steps on, rounding has led them to different ends, which differ from processor to processor
     reached, by_pytorch = (objective(one, problem.logits, problem.labels) for one in (compiled, plain))
     assert reached <= by_pytorch + 1e-4
 

@@ -25,7 +25,7 @@ from tests.metrics.simulated import LAWS, PAIRS, ClassLaw, Model, TopLabelLaw, h
 Vector = NDArray[np.float64]
 
 SETS = 500
-DRAWS = {"ece": 400, "adaece": 400, "smce": 90, "smece": 80}
+DRAWS = {"ece": 250, "adaece": 250, "smce": 90, "smece": 80}
 
 
 def _share(hits: list[bool], what: str = "coverage") -> float:
