@@ -42,6 +42,10 @@ def _moments(values: Vector, grain: float = ROUNDING) -> tuple[float, float, flo
     return mean, sd / np.sqrt(values.size - 1), skewness
 
 
+FEW = 10
+"""Values, below which their own scatter says too little of how far others may lie away."""
+
+
 def unseen_share(samples: int, level: float) -> float:
     """The largest share of all samples that N samples may miss with probability 1 - level: 3 / N, nearly, at 95 %."""
     return float(1 - (1 - level) ** (1 / samples))
@@ -52,18 +56,21 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`.
 
-    One value says nothing: the bounds are the interval. Where all values are equal up to the `grain`, those not seen
-    may be anything within the bounds, but they are few.
+    One value says nothing: the bounds are the interval. Where all values are equal up to the `grain`, or there are
+    fewer than `FEW`, those not seen may be anything within the bounds, but they are a small share.
     """
     least, most = bounds
     if values.size < 2:
         return bounds
     mean, error, skewness = _moments(values, grain)
+    share = unseen_share(values.size, level)
+    unseen = mean - share * (mean - least), mean + share * (most - mean)
     if error == 0.0:
-        share = unseen_share(values.size, level)
-        return mean - share * (mean - least), mean + share * (most - mean)
+        return unseen
     quantile = float(stdtrit(values.size - 1, (1 + level) / 2))
     low, high = (mean - error * hall_inverse(q, skewness, values.size) for q in (quantile, -quantile))
+    if values.size < FEW:
+        low, high = min(low, unseen[0]), max(high, unseen[1])
     return min(mean, max(low, least)), max(mean, min(high, most))
 
 
@@ -72,10 +79,12 @@ def mean_p_value(values: Vector, bounds: Range = (-np.inf, np.inf)) -> float:
     mean, error, skewness = _moments(values)
     if values.size < 2 or (error == 0.0 and mean == 0.0):
         return 1.0
+    opposite = abs(bounds[0] if mean > 0 else bounds[1])
+    unseen = float((1 / (1 + abs(mean) / opposite)) ** values.size)
     if error == 0.0:
-        opposite = abs(bounds[0] if mean > 0 else bounds[1])
-        return float((1 / (1 + abs(mean) / opposite)) ** values.size)
-    return float(2 * stdtr(values.size - 1, -abs(hall_transform(mean / error, skewness, values.size))))
+        return unseen
+    by_t = float(2 * stdtr(values.size - 1, -abs(hall_transform(mean / error, skewness, values.size))))
+    return max(by_t, unseen) if values.size < FEW else by_t
 
 
 def wilson_interval(successes: float, samples: int, level: float = 0.95) -> tuple[float, float]:

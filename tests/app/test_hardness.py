@@ -64,7 +64,6 @@ def test_brought_distances_with_gaps(tmp_path: Path) -> None:
     assert "run-attack" not in buttons(app)
 
 
-@pytest.mark.long
 def test_an_attack_here_finds_what_the_file_says() -> None:
     app = open_page("hardness")
     app.slider(key="attack-count").set_value(40).run()

@@ -27,12 +27,14 @@ PATIENCE = 60_000
 expect.set_options(timeout=PATIENCE)
 
 
-def looks(pages: Iterable[str]) -> list[Any]:
-    """Each page wide and light, and narrow and dark; in turn one of the two is left to `make soak`."""
+def looks(pages: Iterable[str], *, also_wide: bool = True) -> list[Any]:
+    """Each page wide and light, and narrow and dark; in turn one of the two is left to `make soak`, or every wide one
+    where other tests look at it."""
     cases = []
     for number, page in enumerate(pages):
         for other, (width, dark) in enumerate(((1280, False), (400, True))):
-            marks = () if (number + other) % 2 == 0 else pytest.mark.long
+            now = (number + other) % 2 == 0 and (also_wide or width == 400)
+            marks = () if now else pytest.mark.long
             cases.append(pytest.param(page, width, dark, marks=marks, id=f"{page}-{width}"))
     return cases
 

@@ -50,9 +50,8 @@ def test_charts_follow_when_another_theme_is_chosen(server: str, visit: Open, wi
     seen.clean()
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param("/diagnose?data=digits", marks=pytest.mark.long), "/diagnose?data=digits&bins=10"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("path", ["/diagnose?data=digits", "/diagnose?data=digits&bins=10"])
 def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str) -> None:
     with serve() as address:
         seen = visit(address + path)

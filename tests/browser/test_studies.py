@@ -102,6 +102,7 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     seen.clean()
 
 
+@pytest.mark.long
 def test_digits_are_attacked_while_one_watches(server: str, visit: Open) -> None:
     seen = visit(f"{server}/hardness?data=digits")
     page = seen.page

@@ -31,7 +31,7 @@ def address(server: str, view: str, more: str = "data=digits") -> str:
     return f"{server}/theory?{more}&view={quote(view)}"
 
 
-@pytest.mark.parametrize(("view", "width", "dark"), looks(VIEWS))
+@pytest.mark.parametrize(("view", "width", "dark"), looks(VIEWS, also_wide=False))
 def test_looks(server: str, visit: Open, view: str, width: int, dark: bool) -> None:
     seen = visit(address(server, view), width=width, dark=dark)
     page = seen.page

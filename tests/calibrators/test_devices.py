@@ -14,6 +14,9 @@ from tests.calibrators.problems import over_confident
 from tests.calibrators.test_battery import ALL, QUICK
 from tests.other_device import WrongDevice, pretend_device
 
+TABULATED = ("ts", "gc", "smart")
+"""Methods that read the profile, which has tables for many classes; `pts` does too and is slow."""
+
 SHORTER = {"fc": {"search": "coarse"}}
 """Where every operation is watched, a full search takes long."""
 
@@ -34,7 +37,7 @@ def test_the_device_is_strict():
 
 @pytest.mark.parametrize(
     ("id", "classes"),  # the direct and the tabulated profile
-    [(id, 5) for id in ALL] + [pytest.param(id, 80, marks=pytest.mark.long if id == "pts" else ()) for id in ALL],
+    [(id, 5) for id in ALL] + [pytest.param(id, 80, marks=() if id in TABULATED else pytest.mark.long) for id in ALL],
 )
 def test_fit_and_apply_stay_on_their_device(id: str, classes: int, monkeypatch: pytest.MonkeyPatch):
     """Both sides go PyTorch's way; that the compiled loops agree with it is shown in `tests/kernels`."""

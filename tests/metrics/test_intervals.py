@@ -304,6 +304,7 @@ def _plug_in(metric: str, one: SimpleNamespace) -> float:
 @given(degenerate_sets())
 @example((np.array([0.0, 1e-9]), np.array([True, True])))
 @example((np.array([1.0, 1.0 - 1e-9]), np.array([True, True])))
+@example((np.array([0.0, 0.03125]), np.array([False, False])))
 def test_every_interval_of_a_degenerate_set_is_ordered_finite_and_holds_the_plug_in(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:

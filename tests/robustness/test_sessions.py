@@ -37,6 +37,7 @@ def test_sessions_side_by_side(tmp_path: Path, record_property: Record) -> None:
     assert outcome.losses() == [], (tmp_path / "server.log").read_text()[-4000:]
 
 
+@pytest.mark.long
 def test_a_few_sessions_side_by_side(tmp_path: Path, record_property: Record) -> None:
     """One turn each: a file of its own, two fits, a page. Their server listens to this machine only."""
     begin = time.monotonic()
