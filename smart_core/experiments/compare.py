@@ -104,7 +104,7 @@ class Comparison(Result):
                 for metric, floor in result.floor.items():
                     row[f"{metric}_floor_q95"] = floor.q95
             rows.append(row)
-        return pd.DataFrame(rows).set_index("method")
+        return pd.DataFrame(rows, columns=None if rows else ["method"]).set_index("method")
 
 
 def _figures(result: MethodResult, metric: str) -> dict[str, float]:

@@ -23,6 +23,9 @@ from smart_core.metrics.means import mean_interval, mean_p_value
 
 PAIRED_METRICS = (*FAMILIES, "cece", "nll", "brier", "accuracy")
 
+FEWEST = 25
+"""Samples, below which the noise of two calibration errors is too far from normal to tell them apart."""
+
 
 class PairedSamples(Protocol):
     """What an evaluation must carry: vectors over the same samples in the same order, and classwise sums for cece."""
@@ -65,8 +68,8 @@ def paired_difference(
 
     For calibration errors the interval holds the population difference in at least `level` of all test sets, and a true
     "no difference" is rejected in at most 1 - `level`, however the errors of the two are spread over the bins; it is
-    wider than an interval that took their biases for known. For nll, brier and accuracy, means of per-sample values,
-    it is the skewness-corrected t interval.
+    wider than an interval that took their biases for known. Fewer than `FEWEST` samples say nothing. For nll, brier and
+    accuracy, means of per-sample values, it is the skewness-corrected t interval.
     """
     if metric not in PAIRED_METRICS:
         raise MetricError(f"There is no paired difference of '{metric}'; choose one of {', '.join(PAIRED_METRICS)}.")
@@ -78,14 +81,18 @@ def paired_difference(
         cells_a, cells_b = _both_cells(eval_a, eval_b)
         if np.array_equal(cells_a.group_residual, cells_b.group_residual):
             return Difference(0.0, 0.0, 0.0, 1.0, level)
-        return _difference(
-            cells_a.ece() - cells_b.ece(), classwise_bracket(cells_a) - classwise_bracket(cells_b), level
-        )
+        value = cells_a.ece() - cells_b.ece()
+        if cells_a.samples < FEWEST:
+            return Difference(value, -1.0, 1.0, 1.0, level)
+        return _difference(value, classwise_bracket(cells_a) - classwise_bracket(cells_b), level)
     pairs = [(eval_a.confidence, eval_a.correct), (eval_b.confidence, eval_b.correct)]
     if all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(*pairs, strict=True)):
         return Difference(0.0, 0.0, 0.0, 1.0, level)
-    a, b = brackets(metric, pairs, bins, seed, draws)
     values = [plug_in(metric, *pair, bins) for pair in pairs]
+    sizes = {np.size(part) for pair in pairs for part in pair}
+    if len(sizes) == 1 and sizes.pop() < FEWEST:
+        return Difference(values[0] - values[1], -1.0, 1.0, 1.0, level)
+    a, b = brackets(metric, pairs, bins, seed, draws)
     return _difference(values[0] - values[1], a - b, level)
 
 

@@ -115,7 +115,7 @@ def interval(
             beyond = least_beyond_noise(value, noise, level, excess)
             low = (low or beyond) if beyond > 0 else 0.0
         least, most = mean_gap_bounds(confidence, correct, level)
-        if np.size(confidence) < FEW_ERRORS:
+        if np.size(confidence) < FEW_ERRORS or not np.isfinite(excess):
             low = min(low, max(least, beyond))
         if expected_errors(confidence) < FEW_ERRORS:
             high = max(high, value, most)

@@ -54,14 +54,15 @@ def unseen_share(samples: int, level: float) -> float:
 def mean_interval(
     values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf), grain: float = ROUNDING
 ) -> tuple[float, float]:
-    """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`.
+    """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`,
+    which those that do not extend.
 
     One value says nothing: the bounds are the interval. Where all values are equal up to the `grain`, or there are
     fewer than `FEW`, those not seen may be anything within the bounds, but they are a small share.
     """
-    least, most = bounds
+    least, most = min(bounds[0], float(values.min())), max(bounds[1], float(values.max()))
     if values.size < 2:
-        return bounds
+        return least, most
     mean, error, skewness = _moments(values, grain)
     share = unseen_share(values.size, level)
     unseen = mean - share * (mean - least), mean + share * (most - mean)
@@ -79,7 +80,7 @@ def mean_p_value(values: Vector, bounds: Range = (-np.inf, np.inf)) -> float:
     mean, error, skewness = _moments(values)
     if values.size < 2 or (error == 0.0 and mean == 0.0):
         return 1.0
-    opposite = abs(bounds[0] if mean > 0 else bounds[1])
+    opposite = abs(min(bounds[0], values.min()) if mean > 0 else max(bounds[1], values.max()))
     unseen = float((1 / (1 + abs(mean) / opposite)) ** values.size)
     if error == 0.0:
         return unseen

@@ -110,6 +110,14 @@ def test_a_cancelled_comparison_keeps_its_finished_rows(data):
     assert "Stopped early" in content["notices"][0]
 
 
+def test_a_comparison_cancelled_before_its_first_row_is_an_empty_table(data):
+    token = threading.Event()
+    token.set()
+    result = compare(data, "vanilla,ts", 1, cancel=token)
+    assert result.to_frame().empty
+    assert json.loads(result.to_json())["complete"] is False
+
+
 def test_a_figure_that_fails_costs_neither_its_row_nor_the_others(data, monkeypatch: pytest.MonkeyPatch):
     interval, floor = method_result.interval, method_result.noise_floor
 

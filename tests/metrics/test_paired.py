@@ -132,3 +132,14 @@ def test_seventeen_methods_of_fifty_thousand_samples_are_compared_in_seconds() -
         print(f"{metric}: {spent:.1f} s")
         assert found.best in ("0", "1")
         assert spent < seconds
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece"])
+def test_a_handful_of_samples_tells_no_errors_apart(metric: str) -> None:
+    """A coin called with 0.95 either way: the errors are equal, and a few throws that agree would show otherwise."""
+    for samples in (2, 5, 24):
+        heads = np.ones(samples, dtype=bool)
+        pair = [SimpleNamespace(confidence=np.full(samples, p), correct=heads) for p in (0.05, 0.95)]
+        found = paired_difference(metric, *pair)
+        assert (found.low, found.high, found.p_value) == (-1.0, 1.0, 1.0)
+        assert found.mean == pytest.approx(0.9, abs=0.05)
