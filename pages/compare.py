@@ -126,7 +126,11 @@ def the_table(rows: dict[str, Row], ranked: Comparison | None, old: dict[str, st
 
 
 def below_the_table(data: LogitSet, old: dict[str, str], ranked: Comparison | None, seeds: int, bins: int) -> None:
-    """Bring greyed rows up to date; take the ranked ones away."""
+    """How to read the intervals; bring greyed rows up to date; take the ranked ones away."""
+    st.caption(
+        "Intervals are of the value on endless data. Noise adds to a measured calibration error, so one near the noise "
+        "floor may lie above its interval."
+    )
     with st.container(horizontal=True):
         if old:
             again = "Refit stale rows" if STALE in old.values() else f"Judge again with {bins} bins"

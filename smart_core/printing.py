@@ -69,6 +69,7 @@ def leaderboard_text(result: Comparison) -> str:
         *notes(map(str, data.notices)),
         table(header, rows),
         "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
+        "ECE 95 % interval: of the value on endless data. Noise adds to a measured error, which may then lie above it.",
         "ECE floor: a perfectly calibrated model with the method's confidences stays below it in 95 of 100 test sets.",
         "tied: the paired test cannot tell the method from the best; worse: it can.",
         *notes(result.notices),

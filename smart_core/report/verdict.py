@@ -8,6 +8,7 @@ from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.compare import Comparison
 from smart_core.figures.words import NARROW, counted, listed
+from smart_core.metrics.difference import FEWEST
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -29,9 +30,10 @@ def model_verdict(ece: float, floor: float, confidence: float, accuracy: float, 
     error has a direction where the mean gap makes up at least half of it.
     """
     if ece <= floor:
+        what = "No miscalibration can be seen" if samples >= FEWEST else "Too few samples to judge"
         return (
-            f"No miscalibration can be seen: an ECE of {percent(ece)} is within the {percent(floor)} that a "
-            f"perfectly calibrated model would show by chance on {samples:,} samples."
+            f"{what}: an ECE of {percent(ece)} is within the {percent(floor)} that a perfectly calibrated model would "
+            f"show by chance on {counted(samples, 'sample')}."
         )
     beyond = f"its ECE of {percent(ece)} is more than the {percent(floor)} that chance explains"
     gap = confidence - accuracy

@@ -6,7 +6,7 @@ import pytest
 
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments import Comparison, MethodResult
-from smart_core.report.verdict import repair_verdict
+from smart_core.report.verdict import model_verdict, repair_verdict
 
 SIZES = {"vanilla": (0, True), "ts": (1, True), "ets": (3, True), "smart": (49, True), "vector": (20, False)}
 
@@ -48,3 +48,9 @@ def test_the_model_as_it_is_counts_where_it_is_tied() -> None:
     words = said("smart", "ts", "vanilla")
     assert "The simplest of all that keeps every prediction: Vanilla (0 parameters)." in words
     assert "too few to call the repair real" in words
+
+
+def test_a_handful_of_samples_is_too_few_to_judge() -> None:
+    words = model_verdict(0.4, 0.6, 0.9, 0.5, 1)
+    assert words.startswith("Too few samples to judge")
+    assert words.endswith("on 1 sample.")
