@@ -131,6 +131,7 @@ def test_a_search_moves_the_slice_and_says_what_test_says(server: str, visit: Op
     seen.clean()
 
 
+@pytest.mark.long
 def test_a_run_is_cancelled_and_keeps_what_is_there(server: str, visit: Open) -> None:
     seen = visit(address(server, "Playground", "data=digits&theory-n=16000&theory-k=100&theory-seeds=5"))
     page = seen.page
