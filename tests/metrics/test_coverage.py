@@ -54,12 +54,12 @@ TOP_LABEL = ("ece", "adaece", "smce", "smece")
 
 
 def _each(names: Iterable[str], *kept: str) -> list[Any]:
-    """Every metric with every law of these names: those `kept` now, of SmoothECE, which takes longest, the first only;
-    the others are left to `make soak`."""
+    """Every metric with every law of these names: those `kept` now, of the smooth ones, which take longest, the first
+    only; the others are left to `make soak`."""
     cases = []
     for metric in TOP_LABEL:
         for name in names:
-            now = name in kept[:1] or (name in kept and metric != "smece")
+            now = name in kept[:1] or (name in kept and metric not in ("smce", "smece"))
             cases.append(pytest.param(metric, name, marks=() if now else pytest.mark.long))
     return cases
 

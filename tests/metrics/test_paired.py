@@ -118,6 +118,7 @@ def test_what_cannot_be_paired_is_said(evaluations: dict) -> None:
         paired_difference("cece", a, short)
 
 
+@pytest.mark.long
 def test_seventeen_methods_of_fifty_thousand_samples_are_compared_in_seconds() -> None:
     generator = np.random.default_rng(0)
     t = generator.beta(5, 1, 50_000)
