@@ -18,13 +18,10 @@ from smart_core.metrics.bracket import Bracket
 from smart_core.metrics.brackets import FAMILIES, brackets
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.classwise_law import classwise_bracket
-from smart_core.metrics.intervals import LOSS_BOUNDS, checked_losses, plug_in
+from smart_core.metrics.intervals import FEWEST, LOSS_BOUNDS, checked_losses, plug_in
 from smart_core.metrics.means import mean_interval, mean_p_value
 
 PAIRED_METRICS = (*FAMILIES, "cece", "nll", "brier", "accuracy")
-
-FEWEST = 25
-"""Samples, below which the noise of two calibration errors is too far from normal to tell them apart."""
 
 
 class PairedSamples(Protocol):
@@ -81,22 +78,19 @@ def paired_difference(
         cells_a, cells_b = _both_cells(eval_a, eval_b)
         if np.array_equal(cells_a.group_residual, cells_b.group_residual):
             return Difference(0.0, 0.0, 0.0, 1.0, level)
-        value = cells_a.ece() - cells_b.ece()
-        if cells_a.samples < FEWEST:
-            return Difference(value, -1.0, 1.0, 1.0, level)
-        return _difference(value, classwise_bracket(cells_a) - classwise_bracket(cells_b), level)
+        between = classwise_bracket(cells_a) - classwise_bracket(cells_b)
+        return _difference(cells_a.ece() - cells_b.ece(), between, cells_a.samples, level)
     pairs = [(eval_a.confidence, eval_a.correct), (eval_b.confidence, eval_b.correct)]
     if all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(*pairs, strict=True)):
         return Difference(0.0, 0.0, 0.0, 1.0, level)
-    values = [plug_in(metric, *pair, bins) for pair in pairs]
-    sizes = {np.size(part) for pair in pairs for part in pair}
-    if len(sizes) == 1 and sizes.pop() < FEWEST:
-        return Difference(values[0] - values[1], -1.0, 1.0, 1.0, level)
     a, b = brackets(metric, pairs, bins, seed, draws)
-    return _difference(values[0] - values[1], a - b, level)
+    values = [plug_in(metric, *pair, bins) for pair in pairs]
+    return _difference(values[0] - values[1], a - b, np.size(eval_a.correct), level)
 
 
-def _difference(value: float, bracket: Bracket, level: float) -> Difference:
+def _difference(value: float, bracket: Bracket, samples: int, level: float) -> Difference:
+    if samples < FEWEST:
+        return Difference(value, -1.0, 1.0, 1.0, level)
     low, high = bracket.interval(level)
     return Difference(value, max(low, -1.0), min(high, 1.0), bracket.p_value(), level)
 

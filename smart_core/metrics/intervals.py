@@ -45,8 +45,11 @@ EQUAL_LOSSES = 1e-6
 
 
 FEW_ERRORS = 25.0
-"""Variance of the number of hits, in counts, or number of samples, below which the noise of the residual sums is not
-taken for normal."""
+"""Variance of the number of hits, in counts, below which the noise of the residual sums is not taken for normal."""
+
+
+FEWEST = 25
+"""Samples, below which it is not whatever the confidences are: two calibration errors are not told apart there."""
 
 
 SMCE_GAP = 6.0
@@ -115,7 +118,7 @@ def interval(
             beyond = least_beyond_noise(value, noise, level, excess)
             low = (low or beyond) if beyond > 0 else 0.0
         least, most = mean_gap_bounds(confidence, correct, level)
-        if np.size(confidence) < FEW_ERRORS or not np.isfinite(excess):
+        if np.size(confidence) < FEWEST or not np.isfinite(excess):
             low = min(low, max(least, beyond))
         if expected_errors(confidence) < FEW_ERRORS:
             high = max(high, value, most)

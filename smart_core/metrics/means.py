@@ -55,10 +55,10 @@ def mean_interval(
     values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf), grain: float = ROUNDING
 ) -> tuple[float, float]:
     """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`,
-    which those that do not extend.
+    or widen them.
 
     One value says nothing: the bounds are the interval. Where all values are equal up to the `grain`, or there are
-    fewer than `FEW`, those not seen may be anything within the bounds, but they are a small share.
+    fewer than `FEW`, the share of them that may not have been seen may be anything within the bounds.
     """
     least, most = min(bounds[0], float(values.min())), max(bounds[1], float(values.max()))
     if values.size < 2:
@@ -80,12 +80,13 @@ def mean_p_value(values: Vector, bounds: Range = (-np.inf, np.inf)) -> float:
     mean, error, skewness = _moments(values)
     if values.size < 2 or (error == 0.0 and mean == 0.0):
         return 1.0
+    by_t = 0.0
+    if error > 0.0:
+        by_t = float(2 * stdtr(values.size - 1, -abs(hall_transform(mean / error, skewness, values.size))))
+        if values.size >= FEW:
+            return by_t
     opposite = abs(min(bounds[0], values.min()) if mean > 0 else max(bounds[1], values.max()))
-    unseen = float((1 / (1 + abs(mean) / opposite)) ** values.size)
-    if error == 0.0:
-        return unseen
-    by_t = float(2 * stdtr(values.size - 1, -abs(hall_transform(mean / error, skewness, values.size))))
-    return max(by_t, unseen) if values.size < FEW else by_t
+    return max(by_t, float((1 / (1 + abs(mean) / opposite)) ** values.size))
 
 
 def wilson_interval(successes: float, samples: int, level: float = 0.95) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.compare import Comparison
 from smart_core.figures.words import NARROW, counted, listed
-from smart_core.metrics.difference import FEWEST
+from smart_core.metrics.intervals import FEWEST
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -5,7 +5,6 @@ Importing a library for the first time is not counted: what the fits import on d
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -90,36 +89,6 @@ def test_a_batch_is_as_good_as_an_epoch_for_looking():
     per_epoch = len(watched("smart", small, {}, epochs=10).looks)
     per_batch = len(watched("smart", small, {}, epochs=10, batch_size=10).looks)
     assert per_batch >= per_epoch + 10 * 20
-
-
-WITH_LIBRARIES = ["ets", "spline", "isotonic", "bbq", "beta"]
-"""Methods that load a library of their own; that the others load none is shown by `make soak`."""
-
-LOADED_BY_A_FIT = """
-import os, sys
-from smart_core.calibrators import get, methods
-from tests.calibrators.problems import over_confident
-small = over_confident(60, 4)
-for id in sys.argv[1:]:
-    method = methods()[id]
-    if os.fork() == 0:  # a child knows only what its own method has loaded
-        method.prepare()
-        before = set(sys.modules)
-        settings = {"epochs": 3} if id == "smart" else {}
-        get(id, **settings).fit(small.logits, small.labels, **small.fit_arguments())
-        loaded = {name.split(".")[0] for name in set(sys.modules) - before}
-        print(id, *sorted(loaded & {"scipy", "sklearn", "pandas", "joblib"}), flush=True)
-        os._exit(0)
-    os.wait()
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("ids", [WITH_LIBRARIES, pytest.param(list(methods()), marks=pytest.mark.long)])
-def test_what_a_fit_imports_is_imported_before_its_clock_starts(ids: list[str]):
-    command = [sys.executable, "-c", LOADED_BY_A_FIT, *ids]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)
-    assert done.stdout.splitlines() == ids
 
 
 FIT_THEM_ALL = """

@@ -390,3 +390,11 @@ def test_one_wrong_of_thirty_at_nine_tenths_is_no_evidence() -> None:
     right = np.arange(30) > 0
     for metric in ("ece", "adaece", "smce", "smece"):
         assert interval(metric, np.full(30, 0.9), right).low == 0
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaece", "smce", "smece", "cece"])
+def test_a_floor_that_is_known_already_changes_nothing(metric: str) -> None:
+    one = _two_classes(*_sample(600, 1, shift=0.05))
+    floor = metrics.noise_floor(metric, one.confidence, cells=one.cells)
+    found = [interval(metric, one.confidence, one.correct, cells=one.cells, floor=known) for known in (None, floor)]
+    assert found[0] == found[1]

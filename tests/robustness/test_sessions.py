@@ -23,7 +23,7 @@ from tests.robustness.sessions import FITTED, Session, crowd, together
 from tests.robustness.sessions_server import running
 
 SESSIONS, MINUTES, BIG = 6, 0.4, 100
-FEW = 2
+FEW = 3
 
 Record = Callable[[str, Any], None]
 
