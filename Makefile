@@ -3,19 +3,31 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install
+PYTEST = OMP_NUM_THREADS=$(SMART_TEST_THREADS) $(BIN)/pytest -n 2 --dist loadscope
 TORCH := $(shell grep '^torch==' requirements.txt)
+export SMART_TEST_THREADS ?= 1
+LOCK := .venv-lock/bin/python -m pip --disable-pip-version-check -q
+# what torch brings for CUDA depends on the machine, and so does the suffix of a build without it
+FREEZE := $(LOCK) freeze --exclude smart-calibration | sed 's/+cpu$$//' | grep -vE '^(cuda|nvidia|triton)'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench soak format lint browser clean
+.PHONY: help run test check test-portable bench soak format lint browser wheel lock clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 run: .venv/installed ## set up once, then open the dashboard
-	$(BIN)/streamlit run dashboard.py
+	$(BIN)/smart dashboard
 
 test: lint browser ## set up once, then every check and every test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
+	$(PYTEST)
+
+check: lint ## style, types and the fast half of the engine's tests, for daily work
+	$(PYTEST) tests/kernels tests/data tests/figures tests/metrics tests/theory tests/calibrators/test_battery.py \
+		--ignore tests/data/test_bombs.py --ignore tests/metrics/test_coverage.py --ignore tests/metrics/test_intervals.py
+
+test-portable: .venv/installed-dev ## the numeric tests again, with the instructions of other processors
+	$(BIN)/python -m tests.portable $(PORTABLE)
 
 bench: .venv/installed-dev ## speed side by side with other ways; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.speed
@@ -25,7 +37,8 @@ bench: .venv/installed-dev ## speed side by side with other ways; writes benchma
 	$(BIN)/python -m benchmarks.dashboard
 
 soak: .venv/installed-dev ## an hour: every long test, thousands of broken files, a crowd of sessions
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope -m long
+	$(PYTEST) -m long
+	SMART_COVERAGE_SETS=500 $(PYTEST) -m "" tests/metrics/test_coverage.py
 	$(BIN)/python -m tests.robustness.soak
 
 lint: .venv/installed-dev ## style, formatting and types, nothing changed
@@ -40,8 +53,21 @@ format: .venv/installed-dev ## mend style and formatting in place
 browser: .venv/installed-dev ## a Chromium for the browser tests, where none is installed
 	@$(BIN)/python -m tests.browser.chromium
 
+wheel: .venv/installed-dev ## the source archive and the wheel, in dist/
+	$(BIN)/python -m hatchling build
+
+lock: ## the newest versions that pyproject.toml allows into requirements*.txt; another torch: TORCH=torch==X
+	$(PYTHON) -m venv --clear .venv-lock
+	$(LOCK) install '$(TORCH)'
+	$(LOCK) install .
+	(sed -n '/^#/p' requirements.txt; $(FREEZE)) > .venv-lock/run && mv .venv-lock/run requirements.txt
+	$(LOCK) install '.[dev]'
+	(sed -n '/^[#-]/p' requirements-dev.txt; $(FREEZE) | grep -vxFf requirements.txt) > .venv-lock/dev
+	mv .venv-lock/dev requirements-dev.txt
+	rm -rf .venv-lock
+
 clean: ## remove the virtual environment and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis artifacts
+	rm -rf .venv .venv-lock dist .pytest_cache .mypy_cache .ruff_cache .hypothesis artifacts
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

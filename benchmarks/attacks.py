@@ -16,7 +16,7 @@ import torch
 from scipy.stats import spearmanr
 
 from smart_core.attacks import Search, carlini_wagner_l2
-from smart_core.console import table
+from smart_core.cli.terminal import table
 from tests.digits_model import trained, unseen
 from tests.foolbox_attack import foolbox_distances
 

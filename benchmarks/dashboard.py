@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Page, Playwright, sync_playwright
 
-from smart_core.console import table
+from smart_core.cli.terminal import table
 from smart_core.data.simulate import simulate
 from smart_core.evaluation import Evaluation, evaluate
 from smart_core.figures import margin_group_grid

@@ -106,7 +106,7 @@ def draw(classes: list[Point], samples: list[Point], path: Path) -> None:
 
 def main() -> None:
     """Print the tables and draw them."""
-    from smart_core.console import table
+    from smart_core.cli.terminal import table
 
     make_all_ready()
 

@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 import smart_core as sc
-from smart_core.console import table
+from smart_core.cli.terminal import table
 from smart_core.data.logitset import Head
 
 FEATURES = 64

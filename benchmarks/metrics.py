@@ -14,7 +14,7 @@ import torch
 from scipy.optimize import linprog
 from scipy.sparse import diags, vstack
 
-from smart_core.console import table
+from smart_core.cli.terminal import table
 from smart_core.metrics import classwise_ece, ece, interval, smce, smece, top_label
 from smart_core.metrics.bootstrap import bootstrap
 

@@ -19,8 +19,8 @@ from smart_core.experiments.fitting import unavailable
 from smart_core.experiments.table import SeedTable
 from smart_core.experiments.traces import DEFAULT_OBJECTIVES, Traces
 from smart_core.figures import divergence_chart, efficiency_curves, gradient_chart, seed_table_heatmap
-from smart_core.figures.amounts import amount
 from smart_core.figures.seed_tables import label_of
+from smart_core.formatting import metric_value
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 from smart_core.run import Run
@@ -106,9 +106,9 @@ def best(table: SeedTable, metric: str) -> str:
     sign = -1.0 if METRICS[metric].higher_is_better else 1.0
     i, j = np.unravel_index(np.nanargmin(sign * cells), cells.shape)
     row, column = label_of(table.row_name, table.rows[i]), label_of(table.column_name, table.columns[j])
-    value = amount(metric, float(cells[i, j]))
+    value = metric_value(metric, float(cells[i, j]))
     if np.isfinite(table.metrics[metric][i, j]).sum() > 1:
-        value += f" ± {amount(metric, float(table.std(metric)[i, j]))} over seeds"
+        value += f" ± {metric_value(metric, float(table.std(metric)[i, j]))} over seeds"
     extreme = "Highest" if METRICS[metric].higher_is_better else "Lowest"
     some = "" if done.all() else f" in {done.sum()} of {done.size} cells"
     if table.column_name == "size":
@@ -121,7 +121,7 @@ def trained(result: Traces) -> str:
     words = []
     for name, trace in result.runs.items():
         ece = np.asarray(trace["ece"])
-        words.append(f"{name} from {amount('ece', ece[0])} to {amount('ece', ece[-1])}")
+        words.append(f"{name} from {metric_value('ece', ece[0])} to {metric_value('ece', ece[-1])}")
     return f"ECE on validation, first to last epoch: {'; '.join(words)}."
 
 

@@ -7,13 +7,14 @@ import streamlit as st
 from pages.shared import board, checklist, downloads, library, routing, settings_form, show, state
 from pages.shared.desk import Row, desk
 from pages.shared.jobs import Job
-from pages.shared.leaderboard import OTHER_BINS, STALE, amount, greyed, height, leaderboard
-from pages.shared.wording import comparison_verdict, listed, plain_text
+from pages.shared.leaderboard import OTHER_BINS, STALE, greyed, height, leaderboard
+from pages.shared.wording import comparison_verdict, plain_text
 from smart_core import LogitSet, paper
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
+from smart_core.formatting import join_words, metric_value
 from smart_core.metrics import reliability
 
 routing.enter()
@@ -169,7 +170,7 @@ def overlay(data: LogitSet, ranked: Comparison, picked: list[str], bins: int) ->
         curves.append(Curve(reliability(judged.confidence, judged.correct, bins), id))
     show.chart(reliability_diagram(curves, dark=show.dark(), uirevision=data.content_hash), "overlay")
     words = f"{len(data.test):,} test samples, first seed of each method. "
-    words += f"Drawn: {listed([methods()[id].label for id in ids[:MOST_CURVES]])}. "
+    words += f"Drawn: {join_words([methods()[id].label for id in ids[:MOST_CURVES]])}. "
     if len(ids) > MOST_CURVES:
         words += f"Of the rows selected in the table the first {MOST_CURVES} are drawn."
     elif any(id not in ranked.results for id in picked):
@@ -196,7 +197,7 @@ def papers_row(metric: str) -> None:
                 {
                     "method": methods()[value.method].label if value.method in methods() else value.method,
                     "variant": value.variant,
-                    METRICS[metric].label: amount(value.value, metric),
+                    METRICS[metric].label: metric_value(metric, value.value),
                 }
                 for value in found
                 if value.table == table

@@ -6,8 +6,7 @@ import numpy as np
 import streamlit as st
 
 from pages.shared import cached, library, routing, show, state
-from pages.shared.leaderboard import amount
-from pages.shared.wording import percent, plain_text, verdict
+from pages.shared.wording import plain_text, verdict
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.figures import (
     Curve,
@@ -16,6 +15,7 @@ from smart_core.figures import (
     reliability_diagram,
     smooth_reliability,
 )
+from smart_core.formatting import metric_value, percent
 from smart_core.metrics import ece, reliability
 
 routing.enter()
@@ -95,9 +95,11 @@ if details.open:
         rows.append(
             {
                 "metric": METRICS[name].label,
-                "value": amount(figures.values[name], name),
-                "95 % interval": f"{amount(ends.low, name)} – {amount(ends.high, name)}",
-                "floor, 95 % of sets below": amount(figures.floors[name].q95, name) if name in figures.floors else "",
+                "value": metric_value(name, figures.values[name]),
+                "95 % interval": f"{metric_value(name, ends.low)} – {metric_value(name, ends.high)}",
+                "floor, 95 % of sets below": (
+                    metric_value(name, figures.floors[name].q95) if name in figures.floors else ""
+                ),
                 "what it is": METRICS[name].help,
             }
         )

@@ -7,7 +7,7 @@ import streamlit as st
 from pages.shared import address, board, cached, downloads, intake, library, restore, routing, show, state, studies
 from pages.shared.desk import desk
 from pages.shared.leaderboard import best_of
-from pages.shared.wording import counted, percent, plain_text
+from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
@@ -16,6 +16,7 @@ from smart_core.evaluation import METRICS
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.export import comparison_latex, onnx_bytes, onnx_refusal
+from smart_core.formatting import percent, plural
 from smart_core.metrics import ece
 from smart_core.report import Findings, report_html
 from smart_core.report.reproduce import compare_code
@@ -268,10 +269,10 @@ def workspace() -> None:
     with left:
         studies = len(here.studies) - len(left_out)
         parts = [(len(here.sets), "data set", "of your own"), (len(here.fits), "fit", ""), (studies, "study", "")]
-        counts = ", ".join(f"{counted(number, noun)} {more}".strip() for number, noun, more in parts)
+        counts = ", ".join(f"{plural(number, noun)} {more}".strip() for number, noun, more in parts)
         st.markdown(f"**Save** in one file: {counts}, the leaderboards, settings and the view.")
         if left_out:
-            st.caption(f"Not kept: {counted(len(left_out), 'study')} of a kind that has to be run again.")
+            st.caption(f"Not kept: {plural(len(left_out), 'study')} of a kind that has to be run again.")
         st.download_button(
             "Download workspace",
             data=lambda: restore.content(kept),

@@ -158,9 +158,13 @@ else:
 indicator = st.session_state.get("hardness-indicator", "margin")
 if source is not data:
     distances = f"""
+import sys
 from dataclasses import replace
-from sample_logits import digits
 from smart_core.attacks import carlini_wagner_l2
+from smart_core.bundled import APP
+
+sys.path.append(str(APP))  # the folder of the samples and their networks
+from sample_logits import digits
 
 test = data.test.subset(range({int(attacked.sum())}))
 distances = carlini_wagner_l2(digits.trained(), digits.images("test")[:{int(attacked.sum())}]).l2

@@ -11,11 +11,12 @@ import streamlit as st
 
 from pages.shared import board, cached, downloads, library, routing, show, state
 from pages.shared.desk import desk
-from pages.shared.wording import percent, plain_text
+from pages.shared.wording import plain_text
 from smart_core import Evaluation, LogitSet
 from smart_core.calibrators import methods
 from smart_core.errors import CalibrationError
 from smart_core.figures import confidence_change_plot, gap_heatmap, margin_group_grid
+from smart_core.formatting import percent
 from smart_core.margin_groups import (
     GROUPS,
     MarginGroup,

@@ -9,11 +9,11 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import board, library, routing, settings_form, show, state, studies
-from pages.shared.leaderboard import amount
 from smart_core import LogitSet, paper
 from smart_core.evaluation import METRICS
 from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS, Sensitivity
 from smart_core.figures import sensitivity_heatmap
+from smart_core.formatting import metric_value
 from smart_core.run import Run
 
 routing.enter()
@@ -72,15 +72,14 @@ def verdict(result: Sensitivity, metric: str) -> str:
     done = np.isfinite(cells)
     if not done.any():
         return "No cell is finished yet."
-    spread = (
-        f"{METRICS[metric].label} runs from {amount(np.nanmin(cells), metric)} to {amount(np.nanmax(cells), metric)}"
-    )
+    least, most = (metric_value(metric, end(cells)) for end in (np.nanmin, np.nanmax))
+    spread = f"{METRICS[metric].label} runs from {least} to {most}"
     words = f"{spread} over {done.sum()} of {cells.size} cells"
     here = [(i, j) for i, s in enumerate(result.sigmas) for j, d in enumerate(result.deltas) if (s, d) == paper.DEFAULT]
     if here and done[here[0]]:
-        words += f"; the paper's choice gives {amount(float(cells[here[0]]), metric)}"
+        words += f"; the paper's choice gives {metric_value(metric, float(cells[here[0]]))}"
         if result.seeds > 1:
-            words += f" ± {amount(float(result.std(metric)[here[0]]), metric)} over seeds"
+            words += f" ± {metric_value(metric, float(result.std(metric)[here[0]]))} over seeds"
     return f"{words}."
 
 

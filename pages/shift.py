@@ -12,14 +12,14 @@ import sample_logits
 import smart_core as sc
 from pages.shared import cached, library, routing, show, state, studies
 from pages.shared.desk import desk
-from pages.shared.wording import listed, plain_text
+from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.fitting import seeds_for, unavailable
 from smart_core.experiments.shift import DEFAULT_METHODS, Shift
 from smart_core.figures import reduction_bars, shift_heatmap
-from smart_core.figures.amounts import amount
+from smart_core.formatting import join_words, metric_value
 from smart_core.run import Run
 
 routing.enter()
@@ -81,9 +81,9 @@ def verdict(result: Shift, metric: str) -> str:
     rows = [i for i in range(1, len(result.rows)) if np.isfinite(cells[i]).all()]
     if not rows or not np.isfinite(cells[0]).all():
         return "No method is finished yet."
-    before = amount(metric, float(cells[0].mean()))
+    before = metric_value(metric, float(cells[0].mean()))
     best = min(rows, key=lambda i: float(cells[i].mean()))
-    name, after = methods()[result.rows[best]].label, amount(metric, float(cells[best].mean()))
+    name, after = methods()[result.rows[best]].label, metric_value(metric, float(cells[best].mean()))
     many = len(result.columns)
     over = f"over {many} shifts" if many > 1 else f"on {plain_text(str(result.columns[0]))}"
     if cells[best].mean() >= cells[0].mean():
@@ -93,7 +93,7 @@ def verdict(result: Shift, metric: str) -> str:
     if not harmed:
         return f"{words}, and harms on none."
     more = [f"{len(harmed) - NAMED} more"] if len(harmed) > NAMED else []
-    return f"{words}, but harms on {listed(harmed[:NAMED] + more)}."
+    return f"{words}, but harms on {join_words(harmed[:NAMED] + more)}."
 
 
 def call(key: str) -> str:

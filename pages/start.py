@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import streamlit as st
 from pages.shared import address, cached, intake, library, reading, routing, show, state, uploads
 from pages.shared.desk import LARGEST_SEED, SETS_KEPT, SHARES, Split, desk
 from pages.shared.wording import plain_text, verdict
-from smart_core.data import ArrayInfo
-from smart_core.data.bundle import bundle_arrays
+from smart_core.data import ArrayInfo, Document
+from smart_core.data.logitset import Cure
 from smart_core.errors import LogitFileError
 from smart_core.metrics import ece
 
@@ -108,8 +109,9 @@ def from_server() -> uploads.Handed | None:
 
 
 def taken_in(files: uploads.Handed) -> reading.Reading | None:
-    """What came of the files. They are read once, and again when something is to be understood differently."""
+    """The data set or error of the files; they are read again, not parsed again, when the options change."""
     if not len(files):
+        st.session_state.pop(state.DOCUMENT, None)
         return None
     last: reading.Reading | None = st.session_state.get(READING)
     mark, asked = st.session_state.get(ASKED, (None, None))
@@ -117,7 +119,7 @@ def taken_in(files: uploads.Handed) -> reading.Reading | None:
     if last is not None and last.mark == files.mark and again in (None, last.options):
         return last
     with st.spinner("Reading the files"):
-        fresh = first_reading(files) if again is None else reading.read(files, again)
+        fresh = first_reading(files) if again is None else reading.read(files, again, document)
     st.session_state[READING] = fresh
     if fresh.data is not None:
         mark, earlier = st.session_state.get(KEY, (None, None))
@@ -129,14 +131,23 @@ def taken_in(files: uploads.Handed) -> reading.Reading | None:
     return fresh
 
 
+def document(files: uploads.Handed) -> Document:
+    """The files, parsed once and kept while this page is open."""
+    mark, parsed = st.session_state.pop(state.DOCUMENT, (None, None))
+    if mark != files.mark:
+        parsed = reading.opened(files)
+    st.session_state[state.DOCUMENT] = (files.mark, parsed)
+    return parsed
+
+
 def first_reading(files: uploads.Handed) -> reading.Reading:
-    """As a link that waits for these files says, else as they are understood."""
+    """With the options of a link that waits for these files, if they give its data set, else without options."""
     link = address.wanted()
     if link is not None and link.options:
-        found = reading.read(files, link.options)
+        found = reading.read(files, link.options, document)
         if found.data is not None and library.key_of(found.data) == desk().wanted:
             return found
-    return reading.read(files, {})
+    return reading.read(files, {}, document)
 
 
 def read_again(mark: tuple[str, ...], options: reading.Options) -> None:
@@ -145,10 +156,12 @@ def read_again(mark: tuple[str, ...], options: reading.Options) -> None:
 
 
 def refused(found: reading.Reading) -> None:
-    """The sentence about a file that cannot be used, and the ways out."""
-    st.error(plain_text(reading.on_the_page(found.fault or "")))
+    """The error of files that cannot be used, and the ways to fix it."""
+    if found.error is not None:
+        st.error(plain_text(found.error.sentence(reading.on_the_page)))
     if not library.nothing():
         st.caption(f"Nothing was lost: {plain_text(library.title())} stays in view.")
+    cure_buttons(found, found.cures)
     if found.options:
         st.button("Read it as before", key="start-as-before", on_click=read_again, args=(found.mark, {}))
     if found.arrays:
@@ -199,14 +212,19 @@ def by_hand(found: reading.Reading, expanded: bool = False) -> None:
             st.rerun()
 
 
+def cure_buttons(found: reading.Reading, cures: Sequence[Cure], first: int = 0) -> None:
+    """A button for each other way to read the files."""
+    for number, cure in enumerate(cures, first):
+        options = {**found.options, cure.option: cure.value}
+        st.button(cure.label, key=f"start-cure-{number}", on_click=read_again, args=(found.mark, options))
+
+
 def understood(found: reading.Reading) -> None:
-    """What was found in the files just given, what was understood on the user's behalf, and how to undo it."""
+    """What is in the files just given, what was decided for the user, and how to decide otherwise."""
     for number, notice in enumerate(found.data.notices if found.data is not None else ()):
         st.info(plain_text(notice.text))
         cure = reading.cure(notice)
-        if cure is not None:
-            options = {**found.options, cure.option: cure.value}
-            st.button(cure.label, key=f"start-cure-{number}", on_click=read_again, args=(found.mark, options))
+        cure_buttons(found, [cure] if cure is not None else [], number)
     if found.options:
         told = ", ".join(f"{name}={value}" for name, value in found.options.items())
         st.caption(f"Read with {plain_text(told)}.")
@@ -223,7 +241,7 @@ def in_memory() -> None:
         st.info(plain_text(notice.text))
     if key in desk().sets and any(reading.cure(notice) for notice in data.notices):
         st.caption("To have it read differently, give the file again.")
-    arrays = bundle_arrays(data).items()
+    arrays = data.arrays()
     listing([ArrayInfo("", name, array.shape, type_name(array.dtype), name) for name, array in arrays])
 
 
@@ -282,7 +300,7 @@ else:
 st.subheader("Your file")
 files = taken_in(handed_in())
 at_hand = files is not None and files.data is not None and library.key_of(files.data) == library.current_key()
-if files is not None and files.fault is not None:
+if files is not None and files.error is not None:
     refused(files)
 elif files is not None and at_hand:
     understood(files)

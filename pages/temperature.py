@@ -7,11 +7,12 @@ import streamlit as st
 
 from pages.shared import board, library, measured, routing, show, state, studies
 from pages.shared.desk import desk
-from pages.shared.wording import counted, listed, plain_text
+from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.calibrators.base import Calibrator
 from smart_core.experiments.fitting import fit_method
 from smart_core.figures import temperature_chart
+from smart_core.formatting import join_words, plural
 from smart_core.indicators import INDICATORS
 from smart_core.run import Run
 from smart_core.temperature_curve import TemperatureCurve
@@ -99,7 +100,7 @@ def shaded(curves: int) -> str:
 
 def outside(samples: int) -> str:
     """How many test samples have a temperature that is a guess."""
-    return f"{counted(samples, 'test sample')} {'lies' if samples == 1 else 'lie'} outside the range of validation."
+    return f"{plural(samples, 'test sample')} {'lies' if samples == 1 else 'lie'} outside the range of validation."
 
 
 bins: int = st.session_state[state.BINS]
@@ -135,7 +136,7 @@ missing = {name: each for name, each in sets.items() if not fitted(each, indicat
 idle = {name: each for name, each in missing.items() if not under_way(each, indicator)}
 label = INDICATORS[indicator].label.lower()
 if idle:
-    words = f"SMART on the {label} is not fitted yet on {plain_text(listed(list(idle)))}."
+    words = f"SMART on the {label} is not fitted yet on {plain_text(join_words(list(idle)))}."
     action = "Fit TS and SMART" if on_board(indicator) else f"Fit SMART on the {label}"
     if show.empty(words, action, "fit-curve", shortcut="Ctrl+Enter"):
         for each in idle.values():

@@ -15,7 +15,7 @@ from sample_logits.images import ImageSet, hold_out
 from sample_logits.losses import LOSSES
 from sample_logits.networks import Classifier
 from smart_core.attacks import Search
-from smart_core.console import ProgressBar
+from smart_core.cli.terminal import ProgressBar
 from smart_core.run import Run
 
 

@@ -1,10 +1,58 @@
-"""The errors a user can meet, each carrying one plain sentence: what is wrong, where, and the cure."""
+"""The errors that users see. Each carries its parts, so that every front end can word the fix for its reader."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A fix that is an argument of `load`; the command line has an option for it, and the page a control."""
+
+    option: Literal["roles", "values", "val", "test", "splits"]
+    """`splits` stands for `val` and `test` together."""
+    role: str | None = None
+    """For `roles`: the role that an array should get. None: which array is which has to be said."""
+
+    @property
+    def in_python(self) -> str:
+        """The fix as Python users read it."""
+        array = f"array holds the {self.role}" if self.role else "array is which"
+        return {
+            "roles": f"say which {array} with roles=",
+            "values": "say what they are with values=",
+            "val": "give val= as well",
+            "test": "give test= as well",
+            "splits": "give the files as val= and test=",
+        }[self.option]
+
 
 class SmartError(Exception):
-    """Base class of every error that is meant for the user's eyes."""
+    """Base class of every error that users see: a problem, the ways to fix it, and the file it is in.
+
+    `str(error)` is one sentence for Python users, `file: problem; fix, or another fix.`
+
+    >>> print(SmartError("no labels were found", "add them", Fix("roles", "labels"), file="a.npz"))
+    a.npz: no labels were found; add them, or say which array holds the labels with roles=.
+    """
+
+    def __init__(self, problem: str, *fixes: str | Fix, file: str | None = None) -> None:
+        super().__init__(problem, *fixes)
+        self.problem, self.fixes, self.file = problem, fixes, file
+
+    def sentence(self, word: Callable[[Fix], str | None]) -> str:
+        """The same sentence with every `Fix` in the words of a front end; one that it words as None is left out."""
+        start = f"{self.file}: {self.problem}" if self.file else self.problem
+        if not self.fixes:
+            return start
+        worded = [fix if isinstance(fix, str) else word(fix) for fix in self.fixes]
+        fixes = ", or ".join(fix for fix in worded if fix)
+        return f"{start}; {fixes}." if fixes else f"{start}."
+
+    def __str__(self) -> str:
+        return self.sentence(lambda fix: fix.in_python)
 
 
 class LogitFileError(SmartError):
@@ -20,7 +68,7 @@ class CalibratorFileError(SmartError):
 
 
 class ExportError(SmartError):
-    """A result or a calibrator cannot be written in the form asked for."""
+    """A result or a calibrator cannot be written in the requested form."""
 
 
 class WorkspaceError(SmartError):
@@ -28,4 +76,4 @@ class WorkspaceError(SmartError):
 
 
 class Cancelled(SmartError):
-    """The caller's cancel token was set; whatever had finished before is kept by the caller."""
+    """The caller set the cancel token; the caller keeps whatever had finished before."""

@@ -32,11 +32,9 @@ from smart_core import __version__
 from smart_core.atomic import Target, opened
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.store import calibrator_bytes, load_calibrator
-from smart_core.data.bundle import bundle_arrays
-from smart_core.data.limits import MAX_BYTES, Budget
+from smart_core.data.formats.limits import MAX_BYTES, Budget, open_zip, unzip
+from smart_core.data.formats.numpy_files import array_of_npy
 from smart_core.data.logitset import Head, LogitSet, Part, read_only
-from smart_core.data.readers.archive import open_zip, unpacked
-from smart_core.data.readers.numpy_files import array_of_npy
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
@@ -164,7 +162,7 @@ def _write(archive: zipfile.ZipFile, manifest: dict[str, Any], parts: Parts) -> 
     with _member(archive, MANIFEST, zipfile.ZIP_DEFLATED) as member:
         member.write(json.dumps(manifest, allow_nan=False, indent=1).encode())
     for number, data in enumerate(parts.sets):
-        _write_npz(archive, f"sets/{number}.npz", bundle_arrays(data))
+        _write_npz(archive, f"sets/{number}.npz", dict(data.arrays()))
     for number, calibrator in enumerate(parts.calibrators):
         with _member(archive, f"calibrators/{number}.safetensors", zipfile.ZIP_DEFLATED) as member:
             member.write(calibrator_bytes(calibrator))
@@ -261,7 +259,7 @@ class _Restored:
             raise _no_workspace(self.name)
         if self.archive.getinfo(MANIFEST).file_size > LONGEST_MANIFEST:
             raise ValueError("its manifest is too long")
-        manifest = json.loads(bytes(unpacked(self.archive, MANIFEST)))
+        manifest = json.loads(bytes(unzip(self.archive, MANIFEST)))
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise _no_workspace(self.name)
         if int(manifest["version"]) > VERSION:
@@ -276,7 +274,7 @@ class _Restored:
             self.budget.spend(member, sum(entry.file_size for entry in inner.infolist()))
             names = [entry.filename for entry in inner.infolist()]
             return {
-                name.removesuffix(".npy"): array_of_npy(self.name, unpacked(inner, name), (member, name)).values
+                name.removesuffix(".npy"): array_of_npy(self.name, unzip(inner, name), (member, name)).values
                 for name in names
             }
 
@@ -304,7 +302,7 @@ class _Restored:
         return data
 
     def _calibrator(self, number: int, entry: dict[str, Any]) -> Calibrator:
-        content = bytes(unpacked(self.archive, f"calibrators/{number}.safetensors"))
+        content = bytes(unzip(self.archive, f"calibrators/{number}.safetensors"))
         calibrator = load_calibrator(content, device=_usable(str(entry["device"])))
         trace = self.reader.value(entry["trace"])
         if trace is not None and not isinstance(trace, Trace):

@@ -1,4 +1,4 @@
-"""Shared ground of the tests: capped threads, and where real logits may be found."""
+"""Shared ground of the tests: how many threads they have, and where real logits may be found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests import other_device
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("SMART_TEST_THREADS", "1")))  # one: workers would take each other's cores
 other_device.register()
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
@@ -32,7 +32,8 @@ class OneBrowser(LoadScopeScheduling):
     """Tests go to any worker one by one, those with a browser all to the same: two at once slow each other down."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "browser" if nodeid.startswith(("tests/browser/", "tests/robustness/test_faults_sessions")) else nodeid
+        browsing = ("tests/browser/", "tests/install/", "tests/robustness/test_faults_sessions")
+        return "browser" if nodeid.startswith(browsing) else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneBrowser:
@@ -48,6 +49,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    summarise_robustness(terminalreporter)
+    summarise_missing(terminalreporter)
+
+
+def summarise_robustness(terminalreporter: Any) -> None:
     """What the robustness tests have tried, and how many tests of it failed: printed whatever became of them."""
     tried: dict[str, list[float]] = {}
     for outcome in ("passed", "failed"):
@@ -62,6 +68,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.write_line(f"{what:<60}{number:>10,.4g}{lost:>8,}")
 
 
+BESIDE = {"SMART_REAL_DATA": "real logits", "SMART_PAPER": "the paper's source"}
+"""What some tests read that is not part of the repository, by the variable that says where it lies."""
+
+
 def real_data(name: str) -> Path:
     """The path of a real data file or folder; skips the test, by name, where it is missing."""
     folder = Path(os.environ.get("SMART_REAL_DATA", ROOT.parent / "shared" / "data"))
@@ -69,6 +79,16 @@ def real_data(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"real logits missing: {name} (set SMART_REAL_DATA to the folder that holds it)")
     return path
+
+
+def summarise_missing(terminalreporter: Any) -> None:
+    """How many tests were skipped for want of files that are not part of the repository."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    for variable, what in BESIDE.items():
+        count = sum(variable in reason for reason in reasons)
+        if count:
+            tests = "1 test" if count == 1 else f"{count} tests"
+            terminalreporter.write_line(f"{what}: {tests} skipped, set {variable} to run them")
 
 
 @pytest.fixture(autouse=True)

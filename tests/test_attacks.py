@@ -13,22 +13,23 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from smart_core.attack_command import run_attack
-from smart_core.attack_files import save_distances
 from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
-from smart_core.carlini_wagner import push
+from smart_core.attacks.carlini_wagner import push
+from smart_core.attacks.files import save_distances
+from smart_core.attacks.model import build_model
+from smart_core.cli.attack import run_attack
 from smart_core.errors import Cancelled, SmartError
-from smart_core.own_model import build_model
 from smart_core.run import Run
 from tests.digits_model import digits, network, trained, unseen
 from tests.foolbox_attack import foolbox_distances
 from tests.other_device import pretend_device
+from tests.tolerance import float32_bound
 
 QUICK = Search(lr=0.02, iterations=250)
 """Large steps, so that few of them suffice; whatever it is compared with gets the same."""
 SHORT = Search(lr=0.05, iterations=80)
 """Coarser still, for properties that hold of any settings."""
-COUNT = 200
+COUNT = 60
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,19 @@ def attacked() -> AttackResult:
 def predict(images: Tensor) -> np.ndarray:
     with torch.no_grad():
         return trained()(images).argmax(dim=1).numpy()
+
+
+def lead_of_others(images: Tensor, own: np.ndarray) -> tuple[np.ndarray, float]:
+    """By how much the largest other logit leads the own class's, and how far that differs from batch to batch.
+
+    A change that was made as small as possible ends where two logits are all but equal; they are sums of 512 terms.
+    """
+    with torch.no_grad():
+        logits = trained()(images).double().numpy()
+    rows = np.arange(len(logits))
+    kept = logits[rows, own].copy()
+    logits[rows, own] = -np.inf
+    return logits.max(axis=1) - kept, float(float32_bound(np.sqrt(512), np.abs(kept).max()))
 
 
 def moved(result: AttackResult, share: float) -> Tensor:
@@ -58,9 +72,10 @@ def test_same_distances_as_foolbox(attacked: AttackResult):
 def test_the_prediction_changes_at_the_distance_reported_and_mostly_not_before(attacked: AttackResult):
     before = predict(unseen(COUNT))
     np.testing.assert_array_equal(attacked.predictions, before)
-    there = moved(attacked, 1.0)
-    changed = predict(there) != before
-    np.testing.assert_array_equal(changed, attacked.success)
+    there, changed = moved(attacked, 1.0), attacked.success
+    lead, off = lead_of_others(there, before)
+    assert (lead[changed] > -off).all()
+    assert (lead[~changed] <= off).all()
     distance = (there - unseen(COUNT)).double().flatten(1).norm(dim=1).numpy()
     np.testing.assert_allclose(attacked.l2[changed], distance[changed], rtol=1e-6)
     assert np.isnan(attacked.l2[~changed]).all()
@@ -102,10 +117,8 @@ def test_distance_to_a_hyperplane():
 def test_kappa_is_the_lead_of_the_other_class():
     result = carlini_wagner_l2(trained(), unseen(12), replace(SHORT, kappa=2.0), keep_images=True)
     assert result.success.sum() >= 8
-    with torch.no_grad():
-        logits = trained()(torch.from_numpy(result.images)).numpy()[result.success]
-    own = logits[np.arange(len(logits)), result.predictions[result.success]]
-    assert (logits.max(axis=1) - own > 2.0).all()
+    lead, off = lead_of_others(torch.from_numpy(result.images), result.predictions)
+    assert (lead[result.success] > 2.0 - off).all()
 
 
 def test_other_bounds_give_the_same_in_other_units():

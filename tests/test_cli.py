@@ -15,7 +15,8 @@ import pytest
 
 import smart_core as sc
 from smart_core.cli import main
-from smart_core.command_words import on_the_command_line
+from smart_core.cli.output import on_the_command_line
+from smart_core.errors import Fix
 from smart_core.evaluation import METRICS
 from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
 from tests.calibrators.problems import over_confident
@@ -153,12 +154,12 @@ ODD = ["--role", "val_logits=p", "--role", "test_logits=q", "--role", "val_label
 
 def test_roles_by_hand(odd: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["inspect", str(odd)]) == 2
-    assert "--role ROLE=ARRAY" in capsys.readouterr().err
+    assert "--role labels=ARRAY" in capsys.readouterr().err
     assert main(["inspect", str(odd), *ODD, "--json", "-"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert (card["validation"]["samples"], card["test"]["samples"]) == (60, 40)
     assert main(["inspect", str(odd), "--role", "val_logit=p"]) == 2
-    assert "'val_logit' is no role" in capsys.readouterr().err
+    assert "'val_logit' is not a role" in capsys.readouterr().err
 
 
 def test_fit_apply_and_report_take_roles(odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -181,19 +182,15 @@ def test_fit_apply_and_report_take_roles(odd: Path, tmp_path: Path, capsys: pyte
     assert "roles={'val_logits': 'p'" in text
 
 
-def test_sentences_name_the_options_of_the_command_line():
+def test_fixes_name_the_options_of_the_command_line():
     said = on_the_command_line
-    assert said("Give either one file (or a pair), or val= and test=, not both.").endswith(
-        "or --val and --test, not both."
-    )
-    both = "a: both could be; give the files as val= and test=, or say which is which with roles=."
-    assert (
-        said(both)
-        == "a: both could be; give the files as --val and --test, or say which is which with --role ROLE=ARRAY."
-    )
-    assert said(both, sides=False) == "a: both could be; say which is which with --role ROLE=ARRAY."
-    assert said("a: rows; correct these rows, or say what they are with values=.") == "a: rows; correct these rows."
-    assert said("val=3.npz: is empty; check it.") == "val=3.npz: is empty; check it."
+    both = sc.LogitFileError("both could be", Fix("splits"), Fix("roles"), file="val=3.npz")
+    roles = "say which array is which with --role ROLE=ARRAY."
+    assert said(both) == f"val=3.npz: both could be; give the files as --val and --test, or {roles}"
+    assert said(both, splits=False) == f"val=3.npz: both could be; {roles}"
+    rows = sc.LogitFileError("rows", "correct these rows", Fix("values"), file="a")
+    assert said(rows) == "a: rows; correct these rows."
+    assert said(sc.LogitFileError("A sentence.")) == "A sentence."
 
 
 def test_a_worse_method_is_said_to_be_worse(bundle: Path, capsys: pytest.CaptureFixture[str]):
@@ -310,7 +307,7 @@ def test_fit_needs_the_validation_part_only(tmp_path: Path, capsys):
     assert sc.load_calibrator(out).temperature_ == temperature
     assert main(["compare", "--val", str(tmp_path / "val.npz")]) == 2
     said = capsys.readouterr().err
-    assert "only --val was given; give --test as well, or pass the file without --val" in said
+    assert "only validation files were given; give --test as well, or give the files without a split" in said
     assert "val=" not in said
 
 
@@ -363,7 +360,7 @@ def test_the_grid_says_its_unit_and_what_it_is_not_for(bundle: Path, capsys):
     assert main(command) == 0
     shown = capsys.readouterr().out
     assert "ECE in per cent on 400 test samples, 1 seed a cell" in shown
-    assert "select on test" in shown
+    assert "selection on test data" in shown
     assert main([*command, "--metric", "nll"]) == 0
     assert "NLL on 400 test samples" in capsys.readouterr().out
 

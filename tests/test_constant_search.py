@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smart_core.constant_search import ConstantSearch, Search
+from smart_core.attacks.constant_search import ConstantSearch, Search
 
 
 def plain_search(works_from: float, search: Search) -> list[float]:

@@ -12,7 +12,9 @@ from smart_core.calibrators.ts import TS
 from smart_core.errors import CalibrationError
 from smart_core.inference import confident_predictions
 from tests.calibrators.problems import over_confident
+from tests.export.fits import probabilities_off
 from tests.other_device import pretend_device
+from tests.tolerance import PROBABILITY, assert_within
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -28,7 +30,7 @@ def test_they_are_the_top_of_the_row(classes: int, indicator: str, compiled: boo
     monkeypatch.setattr("smart_core.inference.rows_per_chunk", lambda columns: 37)
     confidence, prediction = smart.predict(problem.logits)
     assert confidence.dtype == np.float32
-    np.testing.assert_allclose(confidence, rows.max(axis=1), rtol=2e-6)
+    assert_within(confidence, rows.max(axis=1), probabilities_off(smart, problem.logits)[:, 0])
     np.testing.assert_array_equal(prediction, problem.logits.argmax(axis=1))
 
 
@@ -48,7 +50,7 @@ def test_other_temperature_methods_can_be_asked_too():
     ts = TS().fit(problem.logits, problem.labels)
     confidence, prediction = confident_predictions(ts, problem.logits)
     rows = ts.predict_proba(problem.logits)
-    np.testing.assert_allclose(confidence, rows.max(axis=1), rtol=2e-6)
+    assert_within(confidence, rows.max(axis=1), PROBABILITY)
     np.testing.assert_array_equal(prediction, rows.argmax(axis=1))
 
 

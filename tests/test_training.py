@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ import torch
 from smart_core.errors import Cancelled
 from smart_core.run import Run
 from smart_core.training import Adam, Schedule, train
+from tests.tolerance import assert_within, float32_bound
 
 
 def test_adam_is_pytorchs_adam():
@@ -26,7 +26,7 @@ def test_adam_is_pytorchs_adam():
         reference.zero_grad()
         (matrix @ theirs - 1.0).pow(2).mean().backward()
         reference.step()
-    torch.testing.assert_close(mine, theirs.detach(), rtol=1e-5, atol=1e-6)
+    assert_within(mine, theirs.detach(), float32_bound(50, theirs.detach().abs().max()))  # a rounding a step
 
 
 def quadratic(theta: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
@@ -90,22 +90,19 @@ def test_trace_records_every_epoch():
     assert trace["gradient_norm"][0] == pytest.approx((2 * 36.0) ** 0.5)
 
 
-def test_cancel_stops_within_a_fifth_of_a_second():
-    token = threading.Event()
-    timer = threading.Timer(0.3, token.set)
-    timer.start()
+def test_cancel_stops_within_the_epoch():
+    token, calls = threading.Event(), []
+
+    def cancelled_meanwhile(theta: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 5:
+            token.set()
+        return quadratic(theta, index)
+
+    schedule, generator = Schedule(lr=1e-9, epochs=10**9), torch.Generator().manual_seed(0)
     with pytest.raises(Cancelled):
-        train(
-            torch.zeros(2),
-            quadratic,
-            10,
-            Schedule(lr=1e-9, epochs=10**9),
-            torch.Generator().manual_seed(0),
-            Run(cancel=token),
-        )
-    stopped = time.monotonic()
-    timer.join()
-    assert time.monotonic() - stopped < 0.2
+        train(torch.zeros(2), cancelled_meanwhile, 10, schedule, generator, Run(cancel=token))
+    assert len(calls) == 5
 
 
 def test_a_given_gradient_takes_the_place_of_autograd():
@@ -116,8 +113,8 @@ def test_a_given_gradient_takes_the_place_of_autograd():
     arguments = torch.zeros(2), quadratic, 10, schedule, torch.Generator()
     found, expected = Run(trace=True), Run(trace=True)
     theta = train(*arguments, found, gradient=written_out)
-    torch.testing.assert_close(theta, train(*arguments, expected), rtol=1e-6, atol=1e-6)
+    assert_within(theta, train(*arguments, expected), float32_bound(60, 3.0))  # a rounding an epoch, at most as large
     assert found.trace is not None
     assert expected.trace is not None
-    assert found.trace["objective"] == pytest.approx(expected.trace["objective"], rel=1e-5)
-    assert found.trace["gradient_norm"] == pytest.approx(expected.trace["gradient_norm"], rel=1e-5)
+    for name, first in (("objective", 18.0), ("gradient_norm", 72.0**0.5)):
+        assert_within(found.trace[name], expected.trace[name], float32_bound(60, first), name)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import smart_core as sc
 from smart_core.calibrators import get, methods
 from smart_core.calibrators.base import Calibrator
-from smart_core.data import limits
+from smart_core.data.formats import limits
 from smart_core.data.logitset import Cure, Head, Notice
 from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation, evaluate

@@ -55,6 +55,7 @@ def read(page: st.Page) -> None:
     moment ago: the browser sends its address with every touch, also before the last change has reached it. A link to a
     data set that is not here leads to Start, where its file can be given; once it is, the view opens.
     """
+    library.open_given()
     here, known = desk(), library.titles(desk())
     written: dict[str, str] = st.session_state.get(state.WRITTEN, {})
     query = {name: value for name, value in st.query_params.to_dict().items() if name in NAMES}

@@ -10,7 +10,7 @@ from pages.shared.desk import Row
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.experiments.fitting import unavailable
-from smart_core.figures.words import counted
+from smart_core.formatting import plural
 
 FAMILIES = {
     "The whole set alike": ("vanilla", "ts", "ets"),
@@ -55,5 +55,5 @@ def _words(id: str, reason: str | None, row: Row | None) -> str:
     method = methods()[id]
     size = ""
     if row is not None and row.result.available:
-        size = f" {counted(row.result.parameters, 'parameter')}."
+        size = f" {plural(row.result.parameters, 'parameter')}."
     return f"**{method.label}**: {method.summary}{size}" + (f" *{reason}*" if reason else "")

@@ -10,8 +10,9 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.shared import address, library, state
 from pages.shared.desk import desk
 from pages.shared.jobs import Job
-from pages.shared.wording import duration, plain_text
+from pages.shared.wording import plain_text
 from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.formatting import duration
 
 POLL = 0.5
 """Seconds between two looks at the jobs."""

@@ -12,6 +12,7 @@ from pages.shared.desk import Row
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison, MethodResult
+from smart_core.formatting import MISSING, metric_range, metric_value
 
 STALE = "settings changed: refit"
 OTHER_BINS = "other bins: judge again"
@@ -65,34 +66,23 @@ def _line(result: MethodResult, metric: str, verdict: str) -> dict[str, Any]:
         "method": result.id,
         "Method": methods()[result.id].label,
         "Verdict": verdict,
-        METRICS[metric].label: amount(result.mean(metric), metric),
-        "± seeds": amount(result.std(metric), metric) if len(result.values[metric]) > 1 else "",
+        METRICS[metric].label: metric_value(metric, result.mean(metric)),
+        "± seeds": metric_value(metric, result.std(metric)) if len(result.values[metric]) > 1 else "",
         "95 % interval": _interval(result, metric),
-        "floor": amount(floor.q95, metric) if floor is not None else "",
+        "floor": metric_value(metric, floor.q95) if floor is not None else "",
         "top-1": "kept" if result.keeps_top1 else "may change",
         "parameters": f"{result.parameters:,}",
         "seconds": f"{result.fit_seconds:.2f}",
     }
     for name in HEADLINE:
         if name != metric:
-            line[METRICS[name].label] = f"{amount(result.mean(name), name)} ({_interval(result, name)})"
+            line[METRICS[name].label] = f"{metric_value(name, result.mean(name))} ({_interval(result, name)})"
     return line
-
-
-def amount(value: float, metric: str) -> str:
-    """A metric's value as tables show it: in per cent with two digits, or as a number with four."""
-    if not np.isfinite(value):
-        return "–"
-    return f"{100 * value:.2f} %" if METRICS[metric].percent else f"{value:.4f}"
 
 
 def _interval(result: MethodResult, metric: str) -> str:
     ends = result.intervals.get(metric)
-    if ends is None or not (np.isfinite(ends.low) and np.isfinite(ends.high)):
-        return "–"
-    if METRICS[metric].percent:
-        return f"{100 * ends.low:.2f} – {100 * ends.high:.2f}"
-    return f"{ends.low:.4f} – {ends.high:.4f}"
+    return MISSING if ends is None else metric_range(metric, ends.low, ends.high)
 
 
 def best_of(results: Mapping[str, MethodResult], metric: str) -> str:

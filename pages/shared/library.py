@@ -14,6 +14,8 @@ import sample_logits
 from pages.shared import cached, state
 from pages.shared.desk import SETS_KEPT, Desk, Held, Split, desk
 from smart_core import LogitSet
+from smart_core.bundled import PREFIX
+from smart_core.cli.dashboard import opened
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,20 @@ def _shape(bundle: zipfile.ZipFile, member: str) -> tuple[int, ...]:
 
 
 def first() -> str:
-    """What a session opens with; empty where no sample is there."""
-    return next(iter(samples()), "")
+    """What a session opens with: what the command line gave, else a sample; empty where there is none."""
+    given = [key_of(item.data) for item in opened.sets] + opened.samples
+    known = titles(desk())
+    return next((key for key in [*given, *samples()] if key in known), "")
+
+
+def open_given() -> None:
+    """Put the data sets that the command line gave on the desk of a new session."""
+    if state.DESK in st.session_state:
+        return
+    here = desk()
+    for item in reversed(opened.sets):
+        key = key_of(item.data)
+        here.sets[key] = Held(item.data, _unlike_others(item.data.name, key, here), item.call, item.options)
 
 
 def nothing() -> bool:
@@ -168,7 +182,7 @@ def load_code(key: str | None = None) -> str:
     """The Python that loads the data set in view."""
     key = key or current_key()
     own = desk().sets.get(key)
-    call = own.call if own is not None else f'sc.load("sample_logits/{key}.npz")'
+    call = own.call if own is not None else f'sc.load("{PREFIX}{key}")'
     split = desk().splits.get(key)
     if split is not None:
         call += f".resplit({split.fraction:g}, seed={split.seed})"

@@ -1,4 +1,4 @@
-"""What came of the files handed in, and how to read them differently."""
+"""Reading the files handed in: as a data set or an error, and the options to read them differently."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import smart_core as sc
 from pages.shared.uploads import FILES_AT_ONCE, Handed
-from smart_core.data import ArrayInfo, describe
+from smart_core.data import ArrayInfo, Document
 from smart_core.data.logitset import Cure
-from smart_core.data.roles import ROLES, ROW_ROLES
-from smart_core.errors import LogitFileError
+from smart_core.data.options import THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES
+from smart_core.data.roles.names import ROLES, ROW_ROLES
+from smart_core.errors import Fix, LogitFileError
 
 Options = dict[str, Any]
-"""What `sc.load` is told instead of leaving it to be understood, by the names of its arguments."""
+"""Arguments of `sc.load` that decide what names, shapes and values would decide otherwise."""
 
 ALLOWED: dict[str, Callable[[Any], bool]] = {
     "labels_start_at": lambda value: value in (0, 1) and not isinstance(value, bool),
@@ -30,34 +31,46 @@ IGNORE = "ignore"
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A data set, or the sentence that says why there is none; and the arrays that the files hold."""
+    """A data set, or the error that says why there is none; and the arrays that the files hold."""
 
     mark: tuple[str, ...]
     """Of the files: these themselves are not kept."""
     options: Options
     arrays: list[ArrayInfo]
     data: sc.LogitSet | None = None
-    fault: str | None = None
+    error: LogitFileError | None = None
+
+    @property
+    def cures(self) -> list[Cure]:
+        """The options that would get around the error, one click each."""
+        asked = self.error is not None and Fix("values") in self.error.fixes
+        return [THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES] if asked else []
 
 
-def read(handed: Handed, options: Options) -> Reading:
-    """Read the files; what is wrong with them is said, never raised."""
+def opened(handed: Handed) -> Document:
+    """Parse the files; whatever is wrong with them raises `LogitFileError`."""
     if len(handed) > FILES_AT_ONCE:
-        fault = f"{len(handed)} files were given, more than {FILES_AT_ONCE}: give the files of one data set at a time."
-        return Reading(handed.mark, options, [], fault=fault)
+        problem = f"{len(handed)} files were given, more than {FILES_AT_ONCE}"
+        raise LogitFileError(problem, "give the files of one data set at a time")
+    return Document.open(**handed.sources())
+
+
+def read(handed: Handed, options: Options, document_of: Callable[[Handed], Document] = opened) -> Reading:
+    """Read the files with these options; an error is kept in the result, never raised."""
     arrays: list[ArrayInfo] = []
     try:
-        arrays = describe(**handed.sources(), roles=options.get("roles"))
-        return Reading(handed.mark, options, arrays, data=sc.load(**handed.sources(), **options))
+        document = document_of(handed)
+        arrays = document.describe(options.get("roles"))
+        return Reading(handed.mark, options, arrays, data=document.load(**options))
     except LogitFileError as error:
-        return Reading(handed.mark, options, arrays, fault=str(error))
+        return Reading(handed.mark, options, arrays, error=error)
     except MemoryError:
-        fault = "The server's memory does not hold these files: save fewer rows."
-        return Reading(handed.mark, options, arrays, fault=fault)
+        error = LogitFileError("The server's memory does not hold these files", "save fewer rows")
+        return Reading(handed.mark, options, arrays, error=error)
 
 
 def cure(notice: sc.Notice) -> Cure | None:
-    """How to undo at one click what was understood; what takes a choice has its own form."""
+    """The option that decides otherwise, for a button; what needs a choice has its own form."""
     offered = notice.cure
     return offered if offered is not None and offered.option in ALLOWED and offered.value is not None else None
 
@@ -81,12 +94,12 @@ def roles() -> list[str]:
 
 
 def place(info: ArrayInfo) -> str:
-    """How the option `roles` speaks of an array."""
+    """The name of an array in the option `roles`."""
     return f"{info.file}:{info.key}"
 
 
 def by_role(arrays: Iterable[ArrayInfo], chosen: Mapping[str, str]) -> dict[str, str | None]:
-    """The option `roles` from the role chosen for each array by its place; an empty choice leaves the array be."""
+    """The option `roles` from the role chosen for each array; arrays without a choice keep their role."""
     given: dict[str, str | None] = {}
     for info in arrays:
         role = chosen.get(place(info), "")
@@ -94,7 +107,7 @@ def by_role(arrays: Iterable[ArrayInfo], chosen: Mapping[str, str]) -> dict[str,
             given.setdefault(info.role, None)
         elif role and role != IGNORE:
             if given.get(role) is not None:
-                raise LogitFileError(f"Two arrays were chosen as {role}; choose one.")
+                raise LogitFileError(f"Two arrays were chosen as {role}", "choose one")
             given[role] = place(info)
     return given
 
@@ -115,10 +128,12 @@ def unpacked(text: str) -> Options:
     return {name: value for name, value in found.items() if name in ALLOWED and ALLOWED[name](value)}
 
 
-def on_the_page(fault: str) -> str:
-    """A sentence of the engine with its cure in the page's words: a reader has a form here, not arguments."""
-    fault = fault.replace("give the files as val= and test=", "give validation and test in files of their own")
-    return fault.replace("say which is which with roles=", BELOW).replace("say which with roles=", BELOW)
-
-
-BELOW = "say below which array is what"
+def on_the_page(fix: Fix) -> str:
+    """A fix in the words of the page: its controls in place of the arguments of Python."""
+    return {
+        "roles": f"choose the {fix.role} below" if fix.role else "choose below which array is which",
+        "val": "give the validation file as well",
+        "test": "give the test file as well",
+        "splits": "give validation and test as separate files",
+        "values": "choose below what they are",
+    }[fix.option]

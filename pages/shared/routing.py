@@ -60,6 +60,8 @@ def run(page: st.Page) -> None:
     """Run a page, inside the frame that dashboard.py has drawn; what goes wrong is said in a sentence."""
     if library.nothing() and page.url_path != "start":
         go("pages/start.py")
+    if page.url_path != "start":
+        st.session_state.pop(state.DOCUMENT, None)
     st.session_state[state.ROUTED] = True
     try:
         page.run()

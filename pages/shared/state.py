@@ -26,6 +26,9 @@ REPLACED = "replaced"
 SEEDS = "seeds"
 """The number of seeds asked for on Compare: with another one, rows of methods that draw are stale."""
 
+DOCUMENT = "document"
+"""The parsed files that lie in the drop zones of Start, to be read with other options; gone on every other page."""
+
 LINK = "link"
 """The view that a link asked for and whose file is not here yet."""
 

@@ -15,11 +15,11 @@ import streamlit as st
 from pages.shared import board, cached
 from pages.shared.desk import desk, study_key
 from pages.shared.jobs import Job
-from pages.shared.leaderboard import amount
-from pages.shared.wording import counted, duration, plain_text
+from pages.shared.wording import plain_text
 from smart_core import Evaluation, LogitSet
 from smart_core.experiments.fitting import fit_key, fit_method, judge
 from smart_core.experiments.method_result import bounded
+from smart_core.formatting import duration, metric_value, plural
 from smart_core.run import Run
 
 Publish = Callable[[Any], None]
@@ -107,7 +107,7 @@ def fit_seconds(data: LogitSet) -> float | None:
 
 def estimate(fits: int, seconds: float | None, trained: int | None = None) -> str:
     """What a study will cost, before it is started; only `trained` of the fits, if given, take the time of SMART's."""
-    many = counted(fits, "fit")
+    many = plural(fits, "fit")
     if seconds is None:
         return f"{many}; one is being timed."
     return f"{many}, about {duration((fits if trained is None else trained) * seconds)} here."
@@ -124,7 +124,7 @@ def chance(data: LogitSet, metric: str, bins: int) -> str:
         return ""
     return (
         f"On these {len(data.test):,} test samples chance alone gives a perfectly calibrated model up to "
-        f"{amount(floor, metric)} (95\u00a0%): differences of that size may be noise."
+        f"{metric_value(metric, floor)} (95\u00a0%): differences of that size may be noise."
     )
 
 

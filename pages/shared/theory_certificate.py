@@ -10,10 +10,11 @@ import streamlit as st
 import smart_core as sc
 from pages.shared import board, show
 from pages.shared.theory_fits import evaluations
-from pages.shared.wording import listed, plain_text
+from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.figures.theme import style
 from smart_core.figures.theory_certificate import certificate_chart
+from smart_core.formatting import join_words
 from smart_core.theory.certificate import Certificate, Step, certificate
 
 SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -49,7 +50,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         delta = st.select_slider("Delta", DELTAS, 0.001, key="theory-delta", persist_state="session", width=260)
     found = {id: certified(judged, sigma, delta) for id, judged in evaluations(data).items()}
     broken = [f"{style(id).label}: {step.statement}" for id, c in found.items() for step in c.steps() if not step.holds]
-    labels = listed([style(id).label for id in found])
+    labels = join_words([style(id).label for id in found])
     if broken:
         st.error(f"Violated: {'; '.join(broken)}.")
     else:

@@ -8,9 +8,10 @@ import numpy as np
 import streamlit as st
 
 from pages.shared import library, show
-from pages.shared.wording import listed, percent, plain_text
+from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.figures.theory_margin import feasible_chart, target_chart
+from smart_core.formatting import join_words, percent
 from smart_core.theory.margin_bounds import HALF_LINE, IMPOSSIBLE, INTERVAL, case_of, temperature_bounds
 from smart_core.theory.numerical_study import TargetStudy, random_study, target_study
 
@@ -55,7 +56,7 @@ def spread_sentence(study: TargetStudy) -> str:
     inside = f"none of {study.temperature.size:,} rows lies outside the bounds"
     if outside:
         inside = f"VIOLATED: {outside:,} of {study.temperature.size:,} rows lie outside the bounds"
-    return f"T varies by a factor of {listed(factors)}; {inside}."
+    return f"T varies by a factor of {join_words(factors)}; {inside}."
 
 
 def view(data: LogitSet, look: dict[str, Any]) -> str:

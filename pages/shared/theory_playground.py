@@ -9,13 +9,13 @@ import numpy as np
 import streamlit as st
 
 from pages.shared import show, studies
-from pages.shared.wording import percent, plain_text
+from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.calibrators import methods
-from smart_core.data.laws import LAWS, Law
-from smart_core.data.simulate import simulate_set
+from smart_core.data.simulate import LAWS, Law, simulate_set
 from smart_core.figures.theme import style
 from smart_core.figures.theory_playground import recovery_chart, true_error_chart
+from smart_core.formatting import percent
 from smart_core.run import Run
 from smart_core.theory.knot_law import identifiable, knot_law
 from smart_core.theory.playground import DEFAULT_METHODS, Playground, law_at, playground, unfitted

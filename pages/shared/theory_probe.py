@@ -10,10 +10,10 @@ import streamlit as st
 
 from pages.shared import show
 from pages.shared.theory_fits import name_of, temperature_maps, terms_of
-from pages.shared.wording import listed
 from smart_core import LogitSet
 from smart_core.figures.theme import style
 from smart_core.figures.theory_probe import path_chart, said, slice_chart
+from smart_core.formatting import join_words
 from smart_core.theory.counterexample import GROUPS, counterexample
 from smart_core.theory.nll_probe import Estimate, LocalTerms, growth, nll_derivative, witness
 from smart_core.theory.probes import Plateau
@@ -240,7 +240,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         bad = counterexample()
         groups = [f"{count} at p = {p:g} of which {hits} are right" for p, count, hits in GROUPS]
         st.warning(condition_sentence(bad))
-        st.markdown(f"Rows of two classes, T = 1: {listed(groups)}.\n\n{condition_table(bad)}")
+        st.markdown(f"Rows of two classes, T = 1: {join_words(groups)}.\n\n{condition_table(bad)}")
     return f"""
 from smart_core.theory.counterexample import GROUPS, counterexample
 from smart_core.theory.nll_probe import growth, local_terms, nll_derivative

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from smart_core.data.formats import EXTENSIONS
 from smart_core.errors import LogitFileError
 
 FOLDER_VARIABLE = "SMART_DATA_FOLDER"
@@ -18,9 +19,6 @@ FILES_AT_ONCE = 8
 
 LISTED = 500
 """Files of the server's folder that are listed."""
-
-TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
-ARRAYS = (".npz", ".npy", ".pt", ".pth", ".safetensors", ".mat", ".pkl", ".pickle", ".p")
 
 File = Path | tuple[str, bytes]
 """A file of the server, or one that was dropped: its name and its bytes."""
@@ -92,7 +90,7 @@ def server_files(folder: Path) -> list[str]:
 
 def _is_listed(path: Path) -> bool:
     # `os.path` says no where `Path` would raise: in a folder that this process may list and not enter
-    return path.suffix.lower() in ARRAYS + TABLES and os.path.isfile(path) and not os.path.islink(path)
+    return path.suffix.lower() in EXTENSIONS and os.path.isfile(path) and not os.path.islink(path)
 
 
 def _is_text(place: str) -> bool:
@@ -111,12 +109,14 @@ def server_file(folder: Path, name: str) -> Path:
     """
     foreign = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or PureWindowsPath(name).root
     if not name or "\0" in name or foreign or ".." in PureWindowsPath(name).parts:
-        raise LogitFileError("That is not a place below the server's folder; choose a file from the list.")
+        raise LogitFileError("That is not a path below the server's folder", "choose a file from the list")
     path = folder.resolve().joinpath(*PurePosixPath(name).parts)
     try:
         plain = path.resolve(strict=True) == path and path.is_file()
     except (OSError, RuntimeError, ValueError):  # a link that leads to itself, or letters that no path can have
         plain = False
     if not plain:
-        raise LogitFileError("There is no such file in the server's folder, or it is a link; choose one from the list.")
+        raise LogitFileError(
+            "There is no such file in the server's folder, or it is a link", "choose one from the list"
+        )
     return path

@@ -1,20 +1,25 @@
-"""Logits: what a set of them is, how it is read and checked, split, saved, and simulated."""
+"""Sets of logits: reading and checking files, splitting, saving, and simulating.
+
+`formats` parses files into raw arrays, `roles` finds out which array is what, and `normalize` brings them into the form
+of a `LogitSet`. A `Document` goes that way; `load` is `Document.open(...).load(...)`.
+"""
 
 from __future__ import annotations
 
 from smart_core.data.bundle import save_bundle
-from smart_core.data.load import ArrayInfo, describe, from_arrays, load
+from smart_core.data.document import ArrayInfo, Document
+from smart_core.data.load import from_arrays, load
 from smart_core.data.logitset import Cure, Head, LogitSet, Notice, Part
 from smart_core.data.split import stratified_split, stratified_subset
 
 __all__ = [
     "ArrayInfo",
     "Cure",
+    "Document",
     "Head",
     "LogitSet",
     "Notice",
     "Part",
-    "describe",
     "from_arrays",
     "load",
     "save_bundle",

@@ -1,19 +1,19 @@
-"""What is worth saying about a set that is otherwise in order: notices, never errors."""
+"""Notices about a set that is otherwise fine; never errors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from smart_core.data.found import plural, shown
 from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
+from smart_core.formatting import first_few, plural, printable
 
 HUGE = 1e4
-"""Logits beyond this are rarely what a network puts out."""
+"""Networks rarely put out logits beyond this."""
 HEAD_ROWS = 256
 
 
 def notices_of(data: LogitSet) -> list[Notice]:
-    """Everything worth saying about the finished set."""
+    """All notices about the finished set."""
     found = [
         *unseen_classes(data),
         *duplicate_rows(data.validation, data.test),
@@ -29,18 +29,17 @@ def notices_of(data: LogitSet) -> list[Notice]:
 
 
 def unseen_classes(data: LogitSet) -> list[Notice]:
-    """Classes without a single validation row: nothing can be learned about them."""
+    """Classes without a validation row: nothing can be learned about them."""
     unseen = np.flatnonzero(np.bincount(data.validation.labels, minlength=data.classes) == 0)
     if len(unseen) == 0:
         return []
-    names = [shown(data.class_names[k]) if data.class_names else str(k) for k in unseen[:5]]
-    listed = ", ".join(names) + (", ..." if len(unseen) > 5 else "")
+    listed = first_few(printable(data.class_names[k]) if data.class_names else k for k in unseen)
     text = f"{plural(len(unseen), 'class')} of {data.classes} never seen in validation: {listed}."
     return [Notice("unseen_classes", text)]
 
 
 def duplicate_rows(validation: Part, test: Part) -> list[Notice]:
-    """Test rows whose logits and label also occur in validation: what is fitted on them is judged on them."""
+    """Test rows whose logits and label also occur in validation: fits are evaluated on rows they have seen."""
     seen = {*_row_hashes(validation)}
     count = sum(key in seen for key in _row_hashes(test))
     if count == 0:
@@ -64,15 +63,14 @@ def odd_values(part: Part, name: str) -> list[Notice]:
         text = f"The {name} logits reach {high:.2g}: confidences are 0 or 1 before any scaling."
         notices.append(Notice("huge_logits", text))
     elif low < -HUGE:
-        text = f"The {name} logits go down to {low:.2g}, further than a network puts out: masked classes, perhaps."
+        text = f"The {name} logits go down to {low:.2g}, lower than networks put out: perhaps masked classes."
         notices.append(Notice("huge_logits", text))
     constant, tied = _ties(part.logits)
     if constant == len(part):
         notices.append(Notice("constant_logits", f"Every {name} row has equal logits: all margins are 0."))
     elif tied == len(part):
-        notices.append(
-            Notice("constant_logits", f"In every {name} row the two largest logits are equal: all margins are 0.")
-        )
+        text = f"In every {name} row the two largest logits are equal: all margins are 0."
+        notices.append(Notice("constant_logits", text))
     elif tied > max(1, len(part) // 100):
         text = f"{plural(tied, name + ' row')} of {len(part):,} with margin 0 ({constant:,} of them constant)."
         notices.append(Notice("tied_rows", text))
@@ -93,7 +91,7 @@ def _ties(logits: Array) -> tuple[int, int]:
 
 
 def head_reproduces(part: Part, head: Head) -> list[Notice]:
-    """Whether features @ weight.T + bias gives the logits, up to a constant a row, on the first rows."""
+    """Whether features @ weight.T + bias gives the logits, up to a constant per row, on the first rows."""
     if part.features is None:
         return []
     given = part.logits[:HEAD_ROWS].astype(np.float64)

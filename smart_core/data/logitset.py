@@ -1,4 +1,4 @@
-"""What a loaded file becomes: a `LogitSet` of two checked, read-only `Part`s."""
+"""`LogitSet`: what a loaded file becomes, two checked, read-only `Part`s."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Cure:
-    """How to have a file read otherwise: `load(..., **{option: value})`; `label` says it on a button.
+    """Another way to read a file, `load(..., **{option: value})`; `label` is the text of its button.
 
-    A value of None is for the user to choose: `roles`, say, in a form that lists what `describe` found.
+    A value of None is for the user to choose: `roles`, for instance, in a form that lists what `describe` returns.
     """
 
     option: str
@@ -30,9 +30,9 @@ class Cure:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something understood on the user's behalf; `code` names it, `text` says it in one sentence.
+    """Something that was decided for the user; `code` names it, `text` says it in one sentence.
 
-    Where it might have been understood otherwise, `cure` is the option of `load` that does so.
+    If it could have been decided otherwise, `cure` is the option of `load` that does so.
     """
 
     code: str
@@ -55,21 +55,21 @@ class Head:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Part:
-    """One side of the split: aligned arrays, one row a sample."""
+    """Validation or test: arrays with one row per sample."""
 
     logits: Array
     """(N, K) float32, C-contiguous, read-only."""
     labels: Array
     """(N,) int64 in 0..K-1."""
     features: Array | None = None
-    """(N, D) float32: what the last layer saw."""
+    """(N, D) float32: the input of the last layer."""
     cw_l2: Array | None = None
     """(N,) float64: Carlini-Wagner L2 distances; NaN where not attacked."""
     group: Array | None = None
     """(N,) strings: corruption, domain, ..."""
 
     def __post_init__(self) -> None:
-        """Arrays that did not come through the door are held against the forms above; their values are not."""
+        """Check the types and shapes of arrays that `load` did not make; their values are not checked."""
         _check(self.logits, "logits", "f4", 2, None)
         if not self.logits.flags.c_contiguous:
             raise _wrong("logits are not C-contiguous")
@@ -99,22 +99,12 @@ class Part:
 
     @property
     def accuracy(self) -> float:
-        """The fraction of rows whose largest logit is the label's."""
+        """The fraction of rows whose largest logit is that of the label."""
         return float(np.mean(self.logits.argmax(axis=1) == self.labels))
 
     def subset(self, indices: Array) -> Part:
         """The rows at `indices` (integers or a mask), in that order."""
-
-        def rows(array: Array | None) -> Array | None:
-            return None if array is None else read_only(array[indices])
-
-        return Part(
-            logits=read_only(self.logits[indices]),
-            labels=read_only(self.labels[indices]),
-            features=rows(self.features),
-            cw_l2=rows(self.cw_l2),
-            group=rows(self.group),
-        )
+        return Part(**{name: read_only(array[indices]) for name, array in self.arrays()})
 
     def groups(self) -> dict[str, Part]:
         """Group name -> its rows, in order of first appearance; empty without groups."""
@@ -124,7 +114,7 @@ class Part:
         return {str(names[g]): self.subset(np.flatnonzero(member == g)) for g in np.argsort(first)}
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """The arrays that are present, by their bundle name without the split."""
+        """(name, array) of the arrays that are there, as in a bundle without the split."""
         for name in ("logits", "labels", "features", "cw_l2", "group"):
             array = getattr(self, name)
             if array is not None:
@@ -133,7 +123,19 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitSet:
-    """Validation and test logits of one model, with what else the file gave."""
+    """Validation and test logits of one model, with whatever else the file holds.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(300, 200, classes=3)
+    >>> data
+    LogitSet('simulated (u_shaped)', 3 classes, 300 + 200 samples)
+    >>> data.test
+    Part(200 samples, 3 classes)
+    >>> data.test.logits.shape, data.test.labels.dtype
+    ((200, 3), dtype('int64'))
+    >>> data.resplit(0.2, seed=1)
+    LogitSet('simulated (u_shaped)', 3 classes, 100 + 400 samples)
+    """
 
     name: str
     validation: Part
@@ -145,10 +147,10 @@ class LogitSet:
     def __post_init__(self) -> None:
         for part in (self.validation, self.test):
             if not isinstance(part, Part):
-                raise _wrong(f"a side of the split is a {type(part).__name__} where a Part is needed", "LogitSet")
+                raise _wrong(f"one part is a {type(part).__name__} where a Part is needed", "LogitSet")
             if not len(part) or part.classes < 2:
                 shape = f"{len(part)} x {part.classes}"
-                raise _wrong(f"a side of the split is {shape} where at least 1 x 2 is needed", "LogitSet")
+                raise _wrong(f"one part is {shape} where at least 1 x 2 is needed", "LogitSet")
         if self.validation.classes != self.test.classes:
             raise _wrong(f"validation has {self.validation.classes} classes and test {self.test.classes}", "LogitSet")
         if self.class_names is not None and len(self.class_names) != self.classes:
@@ -166,15 +168,25 @@ class LogitSet:
     def content_hash(self) -> str:
         """SHA-256 over every array, the head and the class names; independent of the name and the notices."""
         digest = hashlib.sha256()
+        for name, array in self.arrays():
+            digest.update(f"{name} {array.dtype.kind} {array.shape}\n".encode())
+            if array.dtype.kind == "U":
+                # the width of a string type is not content
+                digest.update("\0".join(array.tolist()).encode("utf-8", "surrogatepass"))
+            else:
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """(name, array) of the set as in a bundle: val_logits, val_labels, test_logits, ..., class_names."""
         for split, part in (("val", self.validation), ("test", self.test)):
             for name, array in part.arrays():
-                _update(digest, f"{split}_{name}", array)
+                yield f"{split}_{name}", array
         if self.head is not None:
-            _update(digest, "head_weight", self.head.weight)
-            _update(digest, "head_bias", self.head.bias)
+            yield "head_weight", self.head.weight
+            yield "head_bias", self.head.bias
         if self.class_names is not None:
-            _update(digest, "class_names", np.asarray(self.class_names, dtype=np.str_))
-        return digest.hexdigest()
+            yield "class_names", np.array(self.class_names, dtype=np.str_)
 
     def with_parts(self, *, validation: Part | None = None, test: Part | None = None) -> LogitSet:
         """The same set with one or both parts replaced."""
@@ -182,13 +194,13 @@ class LogitSet:
 
     def resplit(self, val_fraction: float = 0.5, seed: int = 0) -> LogitSet:
         """Validation and test pooled and split again, at random and stratified by label."""
-        from smart_core.data.partition import resplit
+        from smart_core.data.split import resplit
 
         return resplit(self, val_fraction, seed)
 
 
 def read_only(array: Array) -> Array:
-    """The same array, marked unwritable."""
+    """The same array, marked read-only."""
     array.flags.writeable = False
     return array
 
@@ -197,11 +209,11 @@ _NAMES = {"f4": "float32", "f8": "float64", "i8": "int64", "U": "strings"}
 
 
 def _check(array: object, name: str, dtype: str, axes: int, rows: int | None) -> None:
-    """Kind, axes and length of one array of a part."""
+    """Check the type, number of axes and length of one array of a part."""
     if not isinstance(array, np.ndarray):
         raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
     if np.ma.is_masked(array):
-        raise _wrong(f"{name} has masked entries", cure="fill them, or drop their rows")
+        raise _wrong(f"{name} has masked entries", fix="fill them, or drop their rows")
     fits = array.dtype.kind == "U" if dtype == "U" else array.dtype == np.dtype(dtype)
     if not fits or array.ndim != axes:
         given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
@@ -210,17 +222,7 @@ def _check(array: object, name: str, dtype: str, axes: int, rows: int | None) ->
         raise _wrong(f"{name} has {len(array):,} rows and logits {rows:,}")
 
 
-FROM_ARRAYS = "smart_core.data.from_arrays converts and checks arrays of any kind"
-
-
-def _wrong(what: str, of: str = "Part", cure: str = FROM_ARRAYS) -> LogitFileError:
-    return LogitFileError(f"{of}: {what}; {cure}.")
-
-
-def _update(digest: hashlib._Hash, name: str, array: Array) -> None:
-    digest.update(f"{name} {array.dtype.kind} {array.shape}\n".encode())
-    if array.dtype.kind == "U":
-        # the width of a string type is not content
-        digest.update("\0".join(array.tolist()).encode("utf-8", "surrogatepass"))
-    else:
-        digest.update(np.ascontiguousarray(array).data)
+def _wrong(
+    problem: str, of: str = "Part", fix: str = "smart_core.data.from_arrays converts and checks arrays of any kind"
+) -> LogitFileError:
+    return LogitFileError(problem, fix, file=of)

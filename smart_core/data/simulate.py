@@ -14,22 +14,49 @@ The truth is a temperature law T*(m): labels are drawn from softmax(z / T*(m)).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from smart_core.data.laws import LAWS, Law
+from smart_core.data.logitset import Array, LogitSet, Part, read_only
 
-if TYPE_CHECKING:
-    from smart_core.data.logitset import LogitSet, Part
-
-Array = NDArray[Any]
+Law = Callable[[Array], Array]
+"""A temperature law T*(margin)."""
 
 BLOCK_ROWS = 256
 """Rows drawn from one random stream. Fixed, so that row i depends on the seed, i and K alone."""
+
+
+def constant(margin: Array, temperature: float = 1.8) -> Array:
+    """T* = temperature: the case that temperature scaling solves."""
+    return np.full(np.shape(margin), float(temperature))
+
+
+def linear(margin: Array, start: float = 1.0, slope: float = 0.12) -> Array:
+    """T* = start + slope m: rows of small margin are nearly right, confident ones are too confident."""
+    return start + slope * np.asarray(margin, dtype=np.float64)
+
+
+def resnet(margin: Array, start: float = 1.0, rise: float = 1.6, scale: float = 6.0) -> Array:
+    """T* = start + rise (1 - exp(-m / scale)): near one at small margins, increasing, then levelling off."""
+    return start - rise * np.expm1(-np.asarray(margin, dtype=np.float64) / scale)
+
+
+def u_shaped(margin: Array, base: float = 0.3, fall: float = 3.0, scale: float = 2.0, slope: float = 0.15) -> Array:
+    """T* = base + fall exp(-m / scale) + slope m: both ends too confident, the middle near right.
+
+    The turn lies at m = scale log(fall / (slope scale)), 4.6 by default. m / T* increases for any positive
+    parameters, so confidence still grows with the margin. That makes the law identifiable: were two margins
+    to share a confidence, calibration could not tell which deserves it.
+    """
+    m = np.asarray(margin, dtype=np.float64)
+    return base + fall * np.exp(-m / scale) + slope * m
+
+
+LAWS: dict[str, Law] = {"constant": constant, "linear": linear, "resnet": resnet, "u_shaped": u_shaped}
+"""The shapes of the margin-temperature relation; for other parameters pass `partial(u_shaped, fall=2)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +83,7 @@ class Simulated:
         return int(self.logits.shape[1])
 
     def __getitem__(self, rows: slice) -> Simulated:
-        return Simulated(
-            self.logits[rows],
-            self.labels[rows],
-            self.margin[rows],
-            self.temperature[rows],
-            self.true_confidence[rows],
-        )
+        return Simulated(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def true_probabilities(self, chunk: int = 4096) -> Iterator[Array]:
         """softmax(z / T*) as float64 blocks of at most `chunk` rows, in order."""
@@ -99,9 +120,7 @@ class Simulated:
         return float(np.abs(residual).sum() / len(stated))
 
     def part(self) -> Part:
-        """The same rows as one side of a `LogitSet`."""
-        from smart_core.data.logitset import Part, read_only
-
+        """The same rows as one part of a `LogitSet`."""
         logits = np.ascontiguousarray(self.logits)
         return Part(logits=read_only(logits[:]), labels=read_only(self.labels[:]))
 
@@ -151,8 +170,6 @@ def simulate_set(
 
     The truth of the same rows is `simulate(n_val + n_test, ...)[n_val:]` with the same settings.
     """
-    from smart_core.data.logitset import LogitSet
-
     drawn = simulate(n_val + n_test, classes, law, seed, **settings)
     shape = law if isinstance(law, str) else getattr(law, "__name__", "own law")
     return LogitSet(name=f"simulated ({shape})", validation=drawn[:n_val].part(), test=drawn[n_val:].part(), notices=())
@@ -218,6 +235,6 @@ def _softmax(z: Array, temperature: Array) -> Array:
 
 
 def _draw_labels(probabilities: Array, uniform: Array) -> Array:
-    """One label a row by inversion: the first class whose cumulative probability exceeds u of the total."""
+    """One label per row by inversion: the first class whose cumulative probability exceeds u of the total."""
     cumulative = probabilities.cumsum(axis=1)
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)

@@ -1,141 +1,117 @@
-"""Where bytes come from: paths, open files, bytes with a name, or several of these, each with its side."""
+"""Where bytes come from: paths, open files, bytes with a name, or several of these, each with its split."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from smart_core.data.found import reason, refuse, shown
-from smart_core.data.limits import MAX_BYTES, bytes_shown
+from smart_core.bundled import located
+from smart_core.data.formats.limits import MAX_BYTES
+from smart_core.data.formats.raw import Source
 from smart_core.errors import LogitFileError
+from smart_core.formatting import bytes_text, error_text, printable
 
 OneSource = str | os.PathLike[str] | bytes | bytearray | memoryview | tuple[str, bytes] | IO[Any]
 Sources = OneSource | Iterable[OneSource]
 
 
-@dataclass(frozen=True)
-class Source:
-    """One file: its name, its bytes, and the side of the split that the caller put it on, if any."""
-
-    name: str
-    data: bytes
-    split: str | None = None
-    folder: str = ""
-
-    @property
-    def stem(self) -> str:
-        return Path(self.name).stem
-
-    @property
-    def extension(self) -> str:
-        return Path(self.name).suffix.lower()
-
-
 def collect(source: Sources | None, val: Sources | None, test: Sources | None, name: str | None) -> list[Source]:
-    """Every file the caller named, in order, read into memory."""
+    """Every file that the caller named, in order, read into memory."""
     if source is not None and (val is not None or test is not None):
         raise LogitFileError("Give either one file (or a pair), or val= and test=, not both.")
     files = [
-        *_side(source, None, name),
-        *_side(val, "val", name),
-        *_side(test, "test", name),
+        _one(item, split, name)
+        for split, sources in ((None, source), ("val", val), ("test", test))
+        for item in _items(sources)
     ]
     if not files:
         raise LogitFileError("No file was given; name a bundle, a logit file with its label file, or val= and test=.")
     return files
 
 
-def _side(sources: Sources | None, split: str | None, name: str | None) -> list[Source]:
+def _items(sources: Sources | None) -> list[Any]:
     if sources is None:
         return []
     single = isinstance(sources, str | os.PathLike | bytes | bytearray | memoryview)
     if single or _is_upload(sources) or _is_file(sources):
-        return [_one(sources, split, name)]  # type: ignore[arg-type]
-    if isinstance(sources, Mapping):
-        raise _no_file(sources, "a list of these")
-    try:
-        items = list(sources)  # type: ignore[arg-type]
-    except TypeError:
-        raise _no_file(sources, "a list of these") from None
-    return [_one(item, split, name) for item in items]
+        return [sources]
+    if not isinstance(sources, Mapping):
+        with suppress(TypeError):  # not iterable
+            return list(sources)  # type: ignore[arg-type]
+    raise _not_a_file(sources, "a list of these")
 
 
 def _is_upload(item: object) -> bool:
-    return (
-        isinstance(item, tuple)
-        and len(item) == 2
-        and isinstance(item[0], str)
-        and isinstance(item[1], bytes | bytearray | memoryview)
-    )
-
-
-def _no_file(item: object, other: str) -> LogitFileError:
-    kinds = f"a path, an open file, bytes with a name, or {other}"
-    arrays = "; arrays in memory go through smart_core.data.from_arrays"
-    return LogitFileError(f"A {type(item).__name__} is not a file; give {kinds}{arrays}.")
+    if not isinstance(item, tuple) or len(item) != 2:
+        return False
+    return isinstance(item[0], str) and isinstance(item[1], bytes | bytearray | memoryview)
 
 
 def _is_file(item: object) -> bool:
     return callable(getattr(item, "read", None))
 
 
+def _not_a_file(item: object, other: str) -> LogitFileError:
+    kinds = f"a path, an open file, bytes with a name, or {other}"
+    arrays = "for arrays in memory use smart_core.data.from_arrays"
+    return LogitFileError(f"A {type(item).__name__} is not a file; give {kinds}; {arrays}.")
+
+
 def _one(item: OneSource, split: str | None, name: str | None) -> Source:
     if isinstance(item, tuple) and _is_upload(item):
-        return Source(shown(os.path.basename(item[0])), bytes(item[1]), split)
+        return Source(printable(os.path.basename(item[0])), bytes(item[1]), split)
     if isinstance(item, bytes | bytearray | memoryview):
-        return Source(shown(os.path.basename(name or "uploaded file")), bytes(item), split)
+        return Source(printable(os.path.basename(name or "uploaded file")), bytes(item), split)
     if isinstance(item, str | os.PathLike):
         return _from_path(item, split)
     if _is_file(item):
         return _from_open_file(item, split, name)
-    raise _no_file(item, "a (name, bytes) pair")
+    raise _not_a_file(item, "a (name, bytes) pair")
 
 
 def _from_open_file(stream: Any, split: str | None, name: str | None) -> Source:
     """All of an open file, from its beginning where it can go back: it may have been read before."""
     own = getattr(stream, "name", None)
     path = Path(own) if isinstance(own, str) and own else None
-    shown_name = shown(os.path.basename(path.name if path else name or "uploaded file"))
+    file = printable(os.path.basename(path.name if path else name or "uploaded file"))
+    binary = "open it in binary mode ('rb')"
     try:
         if callable(getattr(stream, "seekable", None)) and stream.seekable():
             stream.seek(0)
         data = stream.read(MAX_BYTES + 1)
     except Exception as error:  # whatever the object does when it is read
-        what = f"cannot be read ({reason(error)})"
-        raise refuse(shown_name, what, "open it again, in binary mode ('rb')") from error
+        raise LogitFileError(f"cannot be read ({error_text(error)})", f"{binary} again", file=file) from error
     if isinstance(data, str):
         data = data.encode()
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise refuse(shown_name, f"gives {type(data).__name__} when read, not bytes", "open it in binary mode ('rb')")
+        raise LogitFileError(f"gives {type(data).__name__} when read, not bytes", binary, file=file)
     if len(data) > MAX_BYTES:
-        raise refuse(shown_name, f"holds more than {bytes_shown(MAX_BYTES)}", "save fewer rows")
-    return Source(shown_name, bytes(data), split, folder=path.parent.name if path else "")
+        raise LogitFileError(f"holds more than {bytes_text(MAX_BYTES)}", "save fewer rows", file=file)
+    return Source(file, bytes(data), split, folder=path.parent.name if path else "")
 
 
 def _from_path(item: str | os.PathLike[str], split: str | None) -> Source:
-    path = Path(item)
-    name = shown(path.name or str(path))
+    path = located(item)
+    name = printable(path.name or str(path))
     try:
         info = path.stat()
         if stat.S_ISDIR(info.st_mode):
-            raise refuse(name, "is a folder", "name the files in it")
+            raise LogitFileError("is a folder", "name the files in it", file=name)
         if not stat.S_ISREG(info.st_mode):
-            raise refuse(name, "is a device or a pipe, not a file", "name a file")
+            raise LogitFileError("is a device or a pipe, not a file", "name a file", file=name)
         if info.st_size > MAX_BYTES:
-            raise refuse(
-                name,
-                f"holds {bytes_shown(info.st_size)}, more than {bytes_shown(MAX_BYTES)}",
-                "save fewer rows",
-            )
-        data = path.read_bytes()
-        return Source(name, data, split, folder=path.resolve().parent.name)
+            problem = f"holds {bytes_text(info.st_size)}, more than {bytes_text(MAX_BYTES)}"
+            raise LogitFileError(problem, "save fewer rows", file=name)
+        return Source(name, path.read_bytes(), split, folder=path.resolve().parent.name)
     except FileNotFoundError:
-        raise refuse(name, f"there is no such file ({shown(str(path), 200)})", "check the path") from None
+        problem = f"there is no such file ({printable(str(path), 200)})"
+        raise LogitFileError(problem, "check the path", file=name) from None
     except PermissionError:
-        raise refuse(name, "may not be read", "change its permissions or copy it") from None
+        problem = "this process is not allowed to read it"
+        raise LogitFileError(problem, "change its permissions or copy it", file=name) from None
     except (OSError, ValueError) as error:
-        raise refuse(name, f"cannot be opened ({shown(str(error))})", "check the path") from error
+        raise LogitFileError(f"cannot be opened ({printable(str(error))})", "check the path", file=name) from error

@@ -1,9 +1,17 @@
-"""Stratified splits and nested subsets: which rows go where, decided by labels and a seed alone."""
+"""Stratified splits into validation and test, and nested subsets; labels and a seed alone decide which rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from numbers import Real
+
 import numpy as np
 from numpy.typing import NDArray
+
+from smart_core.data.checks import notices_of
+from smart_core.data.logitset import Array, LogitSet, Notice, Part, read_only
+from smart_core.data.options import OTHER_SPLIT
+from smart_core.errors import LogitFileError
 
 Indices = NDArray[np.int64]
 
@@ -24,7 +32,7 @@ def largest_remainder(counts: NDArray[np.int64], total: int, rng: np.random.Gene
 def stratified_split(labels: NDArray[np.integer], fraction: float, seed: int) -> tuple[Indices, Indices]:
     """(validation, test) indices, sorted; validation takes round(fraction * N) rows, each class its share.
 
-    Neither side is ever empty. The same labels, fraction and seed give the same split.
+    Neither part is ever empty. The same labels, fraction and seed give the same split.
     """
     labels = np.asarray(labels)
     rows = len(labels)
@@ -42,10 +50,10 @@ def stratified_split(labels: NDArray[np.integer], fraction: float, seed: int) ->
 
 
 def stratified_subset(labels: NDArray[np.integer], size: int, seed: int) -> Indices:
-    """`size` sorted indices, each class its share; for one seed smaller subsets lie inside larger ones.
+    """`size` sorted indices, each class its share; for one seed, smaller subsets are contained in larger ones.
 
-    The r-th row drawn of a class with n_c rows stands at (r + u_c) / n_c, u_c uniform; a subset is the first
-    `size` rows in that order, so each class holds its share to within one row.
+    The r-th row drawn of a class with n_c rows has the position (r + u_c) / n_c, u_c uniform; a subset is the first
+    `size` rows in that order, so each class has its share to within one row.
     """
     labels = np.asarray(labels)
     if not 0 < size <= len(labels):
@@ -61,9 +69,72 @@ def stratified_subset(labels: NDArray[np.integer], size: int, seed: int) -> Indi
 def _rank_within_class(
     member: NDArray[np.intp], counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Each row's place (from 0) in a random order of its own class."""
+    """Each row's rank (from 0) in a random order of its own class."""
     order = np.lexsort((rng.random(len(member)), member))
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     rank = np.empty(len(member), dtype=np.int64)
     rank[order] = np.arange(len(member)) - np.repeat(starts, counts)
     return rank
+
+
+def check_split(val_fraction: float, seed: int) -> None:
+    """Raise if the fraction or the seed is invalid."""
+    if not isinstance(val_fraction, Real) or not 0.0 < val_fraction < 1.0:
+        raise LogitFileError(f"The validation fraction must lie between 0 and 1, not {val_fraction}.")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise LogitFileError(f"The split seed must be an integer of at least 0, not {seed}.")
+
+
+def split_part(
+    whole: Part, file: str, fraction: float, seed: int, notices: list[Notice], what: str = "One set"
+) -> tuple[Part, Part]:
+    """(validation, test) at random, stratified by label, with a notice."""
+    if len(whole) < 2:
+        problem = "holds a single row, which cannot be split"
+        raise LogitFileError(problem, "give more rows", "give validation and test as separate files", file=file)
+    validation, test = stratified_split(whole.labels, fraction, seed)
+    text = (
+        f"{what} of {len(whole):,} rows, split at random and stratified by label: "
+        f"{len(validation):,} validation, {len(test):,} test (fraction {fraction:g}, seed {seed})."
+    )
+    notices.append(Notice("split", text, OTHER_SPLIT))
+    return whole.subset(validation), whole.subset(test)
+
+
+def resplit(data: LogitSet, val_fraction: float, seed: int) -> LogitSet:
+    """The rows of both parts, validation's first, split at random and stratified by label.
+
+    The same set, fraction and seed give the same split, and every array follows its row. Distances and groups
+    that one part lacks are filled (NaN, no name); features, and with them the head, are kept only where both
+    parts have them. Notices about the old parts alone are replaced.
+    """
+    check_split(val_fraction, seed)
+    about_parts = {*notices_of(data)}
+    notices = [notice for notice in data.notices if notice not in about_parts and notice.code != "split"]
+    pool = _pooled(data.validation, data.test, notices)
+    validation, test = split_part(pool, data.name, val_fraction, seed, notices, "Validation and test pooled: one set")
+    head = data.head if pool.features is not None else None
+    result = LogitSet(data.name, validation, test, head, data.class_names)
+    return replace(result, notices=tuple(dict.fromkeys([*notices, *notices_of(result)])))
+
+
+def _pooled(first: Part, second: Part, notices: list[Notice]) -> Part:
+    def joined(name: str, missing: float | str | None = None) -> Array | None:
+        arrays = [getattr(part, name) for part in (first, second)]
+        if all(array is None for array in arrays):
+            return None
+        rows = (len(first), len(second))
+        full = [np.full(n, missing) if array is None else array for array, n in zip(arrays, rows, strict=True)]
+        return read_only(np.concatenate(full))
+
+    lacking = [part.features is None for part in (first, second)]
+    if any(lacking) and not all(lacking):
+        text = f"Only {'test' if lacking[0] else 'validation'} has features; they are left out of the new split."
+        notices.append(Notice("pooled_features", text))
+    return Part(
+        logits=read_only(np.concatenate([first.logits, second.logits])),
+        labels=read_only(np.concatenate([first.labels, second.labels])),
+        features=None if any(lacking) else joined("features"),
+        cw_l2=joined("cw_l2", np.nan),
+        group=joined("group", ""),
+    )

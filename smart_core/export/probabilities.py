@@ -123,4 +123,5 @@ def _table_writer(handle: IO[bytes], schema: pa.Schema, format: Format) -> Any:
         return ParquetWriter(handle, schema)
     from pyarrow.csv import CSVWriter, WriteOptions
 
-    return CSVWriter(handle, schema, write_options=WriteOptions(quoting_header="none"))
+    handle.write(f"{','.join(schema.names)}\n".encode())  # pyarrow would quote the names
+    return CSVWriter(handle, schema, write_options=WriteOptions(include_header=False))

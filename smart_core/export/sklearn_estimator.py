@@ -8,11 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from smart_core.calibrators import get
 from smart_core.calibrators.base import Calibrator
 from smart_core.export.checked import check_exportable, feature_width
+
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # before scikit-learn 1.6 it is a method
+    validate_data = BaseEstimator._validate_data
 
 
 class CalibratedLogits(ClassifierMixin, BaseEstimator):

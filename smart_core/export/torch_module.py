@@ -3,7 +3,8 @@
     calibrated = torch.nn.Sequential(model, as_module(calibrator))
 
 It computes with the engine's own functions, without a look at the values: it can be traced, exported and moved to any
-device with the model. What it has learned are buffers, which no optimiser touches.
+device with the model. What it has learned are buffers, which no optimiser touches. Before PyTorch 2.7,
+`torch.export.export` needs `strict=False`.
 """
 
 from __future__ import annotations

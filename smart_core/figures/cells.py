@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named
-from smart_core.figures.amounts import amount, number
 from smart_core.figures.theme import Scale, ink, sequential, template
+from smart_core.formatting import metric_number, metric_value
 
 Array = NDArray[np.float64]
 
@@ -54,17 +54,17 @@ class OverSeeds:
 
     def text(self, metric: str, row: int, column: int) -> str:
         """What is written in a cell: the mean, and below it the spread if several seeds ran."""
-        words = number(metric, float(self.mean[row, column]))
-        spread = number(metric, float(self.std[row, column]))
+        words = metric_number(metric, float(self.mean[row, column]))
+        spread = metric_number(metric, float(self.std[row, column]))
         return f"{words}<br>±{spread}" if words and spread else words
 
     def words(self, metric: str, row: int, column: int) -> str:
         """A cell in words: value, spread and seeds."""
         if not self.seeds[row, column]:
             return "no value yet"
-        words = f"{metric_named(metric).label} {amount(metric, self.mean[row, column])}"
+        words = f"{metric_named(metric).label} {metric_value(metric, self.mean[row, column])}"
         if self.seeds[row, column] > 1:
-            words += f" ± {amount(metric, self.std[row, column])} over {self.seeds[row, column]} seeds"
+            words += f" ± {metric_value(metric, self.std[row, column])} over {self.seeds[row, column]} seeds"
         return words
 
     def record(self, metric: str, row: int, column: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.evaluation import Evaluation
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import diverging, ink, template
-from smart_core.figures.words import counted, percent
+from smart_core.formatting import percent, plural
 from smart_core.margin_groups import GapCells, gap_cells, margin_labels
 
 if TYPE_CHECKING:
@@ -186,12 +186,12 @@ def _heat_alt(cells: GapCells, names: Sequence[str]) -> str:
     )
     enough = cells.count >= FEWEST
     thin = int(((cells.count > 0) & ~enough).sum())
-    dimmed = f"; {counted(thin, 'cell')} with fewer than {FEWEST} samples dimmed" if thin else ""
+    dimmed = f"; {plural(thin, 'cell')} with fewer than {FEWEST} samples dimmed" if thin else ""
     if not enough.any():
         return f"{words}; no cell holds {FEWEST} samples."
     group, column = divmod(int(np.argmax(np.where(enough, np.abs(cells.gap), -1))), cells.gap.shape[1])
     span = f"{percent(cells.bin_edges[column])} to {percent(cells.bin_edges[column + 1])}"
-    samples = counted(int(cells.count[group, column]), "sample")
+    samples = plural(int(cells.count[group, column]), "sample")
     return (
         f"{words}{dimmed}. The largest gap is at margin {names[group]} and confidence {span}: {samples} claim "
         f"{percent(cells.confidence[group, column])} and are right {percent(cells.accuracy[group, column])} of the "

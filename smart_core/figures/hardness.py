@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential, template, translucent
-from smart_core.figures.words import counted
+from smart_core.formatting import plural
 from smart_core.hardness import Hardness, trend
 from smart_core.indicators import INDICATORS
 
@@ -144,7 +144,7 @@ def _words_entry(words: str, dark: bool) -> go.Scatter:
 
 def _alt(result: Hardness, drawn: int) -> str:
     found, label = result.correlation, INDICATORS[result.indicator].label.lower()
-    words = f"C&W distance against {label} of {counted(len(result.value), 'sample')}"
+    words = f"C&W distance against {label} of {plural(len(result.value), 'sample')}"
     if np.isfinite(found.pearson):
         words += (
             f": Pearson's r = {found.pearson:.2f} (95 % interval {found.pearson_low:.2f} to {found.pearson_high:.2f}), "

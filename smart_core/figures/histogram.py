@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from smart_core.evaluation import Evaluation
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, template, translucent
-from smart_core.figures.words import counted, percent
+from smart_core.formatting import percent, plural
 from smart_core.metrics.binning import bin_edges, bin_index
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def confidence_histogram(
     figure.update_xaxes(title_text="confidence", range=[-0.01, 1.02], tickvals=np.linspace(0, 1, 6), tickformat=".0%")
     way = "above" if confidence >= accuracy else "below"
     alt = (
-        f"Histogram of the confidence of {counted(len(evaluation), 'sample')}, right and wrong stacked: the mean "
+        f"Histogram of the confidence of {plural(len(evaluation), 'sample')}, right and wrong stacked: the mean "
         f"confidence of {percent(confidence)} lies {way} the accuracy of {percent(accuracy)}; the last of {bins} bins "
         f"holds {percent(_share_last(right + wrong))} of the samples and {percent(_share_last(wrong))} of the wrong."
     )
@@ -80,7 +80,7 @@ def margin_histogram(
     figure.update_xaxes(title_text="margin", range=[-0.01 * end, 1.02 * end])
     middle = [_median(margin[evaluation.correct == kind]) for kind in (True, False)]
     alt = (
-        f"Histogram of the margin of {counted(len(evaluation), 'sample')}, right and wrong stacked: the median margin "
+        f"Histogram of the margin of {plural(len(evaluation), 'sample')}, right and wrong stacked: the median margin "
         f"is {middle[0]} where the prediction is right and {middle[1]} where it is wrong."
     )
     if largest > end:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from smart_core.evaluation import Metric, metric_named
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import Style, ink, plain, style, template, translucent
-from smart_core.figures.words import NARROW, counted, listed
+from smart_core.formatting import join_words, metric_value, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,14 +199,15 @@ def _seed_ticks(rows: list[_Row], edge: float, kind: Metric, dark: bool) -> go.S
 
 
 def _marker(number: int, row: _Row, edge: float, kind: Metric) -> go.Scatter:
-    far, shown = row.value > edge, _number(row.value, kind)
+    far, shown = row.value > edge, metric_value(kind, row.value)
     hover = [f"{kind.label} {shown}"]
     if len(row.seeds) > 1:
         hover[0] += f", mean of {len(row.seeds)} seeds"
     if np.isfinite(row.high):
-        hover.append(f"95 % interval {_number(row.low, kind)} to {_number(row.high, kind)}")
+        hover.append(f"95 % interval {metric_value(kind, row.low)} to {metric_value(kind, row.high)}")
     if np.isfinite(row.floor_q95):
-        hover.append(f"noise floor {_number(row.floor_mean, kind)}, 95 % below {_number(row.floor_q95, kind)}")
+        mean, most = (metric_value(kind, value) for value in (row.floor_mean, row.floor_q95))
+        hover.append(f"noise floor {mean}, 95 % below {most}")
     if row.tied is not None:
         hover.append("best, or not told apart from it" if row.tied else "worse than the best beyond noise")
     return go.Scatter(
@@ -243,11 +244,6 @@ def _legend_entries(rows: list[_Row], dark: bool) -> list[go.Scatter]:
     return [go.Scatter(x=[None], y=[None], name=name, hoverinfo="skip", **mark) for name, mark in entries]
 
 
-def _number(value: float, kind: Metric) -> str:
-    """Two digits of per cent, or as many decimals as tell losses apart."""
-    return f"{100 * value:.2f}{NARROW}%" if kind.percent else f"{value:.4f}"
-
-
 def _table(rows: list[_Row], kind: Metric) -> pd.DataFrame:
     import pandas as pd
 
@@ -271,18 +267,18 @@ def _alt(comparison: Comparison, rows: list[_Row], kind: Metric) -> str:
     if not rows:
         return f"Leaderboard by {kind.label} without any finished method."
     first, last = rows[0], rows[-1]
-    words = f"{kind.label} of {counted(len(rows), 'method')}"
+    words = f"{kind.label} of {plural(len(rows), 'method')}"
     if np.isfinite(first.high):
         words += " with 95 % intervals"
-    words += f": {first.label} is best with {_number(first.value, kind)}"
+    words += f": {first.label} is best with {metric_value(kind, first.value)}"
     if len(rows) > 1:
-        words += f", {last.label} worst with {_number(last.value, kind)}"
+        words += f", {last.label} worst with {metric_value(kind, last.value)}"
     tied = [row.label for row in rows if row.tied and row.id != comparison.best]
     if any(row.tied is not None for row in rows):
         best = style(comparison.best or first.id).label
-        words += f"; {listed(tied)} cannot be told apart from {best}" if tied else f"; none is tied with {best}"
+        words += f"; {join_words(tied)} cannot be told apart from {best}" if tied else f"; none is tied with {best}"
     within = [row.label for row in rows if row.value <= row.floor_q95]
     if within:
-        words += f"; {listed(within)} within the noise floor"
+        words += f"; {join_words(within)} within the noise floor"
     missing = [style(id).label for id in comparison.results if id not in {row.id for row in rows}]
-    return words + (f". Without a value: {listed(missing)}." if missing else ".")
+    return words + (f". Without a value: {join_words(missing)}." if missing else ".")

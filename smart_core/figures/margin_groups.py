@@ -17,7 +17,7 @@ from smart_core.figures.change_plot import confidence_change_plot as confidence_
 from smart_core.figures.chart import Chart
 from smart_core.figures.gap_map import gap_heatmap as gap_heatmap
 from smart_core.figures.theme import Style, ink, plain, style, template, translucent
-from smart_core.figures.words import NARROW, counted, percent
+from smart_core.formatting import NBSP, percent, plural
 from smart_core.margin_groups import GapCells, MarginGroup, gap_cells, margin_groups, margin_labels, worst_group
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _title(span: str, sides: Sequence[MarginGroup], columns: int) -> str:
     head = f"margin {span}" + (", " if columns < 3 else "<br>") + f"n = {first.n:,}"
     if first.n == 0:
         return head
-    return f"{head}<br>ECE {' → '.join(f'{100 * group.ece:.1f}' for group in sides)}{NARROW}%"
+    return f"{head}<br>ECE {' → '.join(f'{100 * group.ece:.1f}' for group in sides)}{NBSP}%"
 
 
 def _corner(dark: bool) -> go.Scatter:
@@ -222,7 +222,7 @@ def _grid_table(sides: Sequence[_Side]) -> pd.DataFrame:
 
 def _grid_alt(sides: Sequence[_Side]) -> str:
     words = (
-        f"Reliability diagrams of {counted(len(sides[0].groups), 'margin group')}, "
+        f"Reliability diagrams of {plural(len(sides[0].groups), 'margin group')}, "
         + " and ".join(side.name for side in sides)
         + "."
     )

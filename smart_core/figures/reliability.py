@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 from smart_core.figures.chart import Chart
 from smart_core.figures.crowd import Crowd
 from smart_core.figures.theme import Style, ink, plain, style, template, translucent
-from smart_core.figures.words import counted, percent
+from smart_core.formatting import percent, plural
 from smart_core.metrics.binning import Reliability
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _alt(curves: Sequence[Curve]) -> str:
     if len(curves) > 1:
         ranked = sorted(curves, key=lambda curve: curve.ece)
         return (
-            f"Reliability diagrams of {counted(len(curves), 'method')}, accuracy against confidence in bins: the ECE "
+            f"Reliability diagrams of {plural(len(curves), 'method')}, accuracy against confidence in bins: the ECE "
             f"is smallest for {ranked[0].name} ({percent(ranked[0].ece)}) and largest for {ranked[-1].name} "
             f"({percent(ranked[-1].ece)})."
         )
@@ -224,8 +224,8 @@ def _alt(curves: Sequence[Curve]) -> str:
     table = only.table
     worst = int(np.nanargmax(table.weight * np.abs(table.gap)))
     return (
-        f"Reliability diagram of {only.name}, accuracy against confidence in {counted(table.count.size, 'bin')}: ECE "
-        f"{percent(only.ece)}. Most of it comes from the {counted(int(table.count[worst]), 'sample')} at confidence "
+        f"Reliability diagram of {only.name}, accuracy against confidence in {plural(table.count.size, 'bin')}: ECE "
+        f"{percent(only.ece)}. Most of it comes from the {plural(int(table.count[worst]), 'sample')} at confidence "
         f"{percent(table.edges[worst])} to {percent(table.edges[worst + 1])}, which claim "
         f"{percent(table.confidence[worst])} and are right {percent(table.accuracy[worst])} of the time."
     )

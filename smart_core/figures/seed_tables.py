@@ -8,12 +8,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from smart_core.evaluation import metric_named
-from smart_core.figures.amounts import amount, tick_format, unit
 from smart_core.figures.cells import Mark, OverSeeds, best_cell, cell_heatmap
 from smart_core.figures.chart import Chart
 from smart_core.figures.crowd import Crowd
 from smart_core.figures.theme import PALETTE, ink, plain, style, template, translucent
-from smart_core.figures.words import listed, spoken
+from smart_core.formatting import join_words, metric_label, metric_value, shorten, tick_format
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 
@@ -34,7 +33,7 @@ def label_of(kind: str, value: Any) -> str:
         return OBJECTIVES[value].label
     if kind == "indicator" and value in INDICATORS:
         return INDICATORS[value].label
-    return spoken(value)
+    return shorten(value)
 
 
 def seed_table_heatmap(
@@ -66,7 +65,7 @@ def seed_table_heatmap(
         ],
         [plain(label) for label in down],
         [plain(label) for label in across],
-        caption=unit(name),
+        caption=metric_label(name),
         marks=[] if best is None else [Mark(*best, f"{'highest' if better else 'lowest'} on test")],
         dark=dark,
         height=height,
@@ -97,7 +96,7 @@ def _heatmap_alt(
     table: SeedTable, cells: OverSeeds, metric: str, down: list[str], across: list[str], source: str
 ) -> str:
     label, better = metric_named(metric).label, metric_named(metric).higher_is_better
-    whose = f" ({spoken(source, 80)})" if source else ""
+    whose = f" ({shorten(source, 80)})" if source else ""
     head = f"{label} by {table.column_name} and {table.row_name}{whose}"
     best = best_cell(cells.mean, higher_is_better=better)
     if best is None:
@@ -107,8 +106,8 @@ def _heatmap_alt(
     for j, name in enumerate(across):
         own = best_cell(cells.mean[:, j : j + 1], higher_is_better=better)
         if own is not None:
-            columns.append(f"{name} {amount(metric, cells.mean[own[0], j])} with {down[own[0]]}")
-    words = [f"{head}: {extreme} for each {table.row_name}: {listed(columns)}"]
+            columns.append(f"{name} {metric_value(metric, cells.mean[own[0], j])} with {down[own[0]]}")
+    words = [f"{head}: {extreme} for each {table.row_name}: {join_words(columns)}"]
     words.append(f"The {extreme} are chosen on test, so their own values are optimistic")
     missing = int((cells.seeds == 0).sum())
     if missing:
@@ -149,7 +148,7 @@ def efficiency_curves(
                 x=[sizes.min(), sizes.max()],
                 y=[floor, floor],
                 mode="lines",
-                name=f"noise floor {amount(name, floor)}",
+                name=f"noise floor {metric_value(name, floor)}",
                 line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
                 hoverinfo="skip",
             )
@@ -219,10 +218,10 @@ def _efficiency_alt(table: SeedTable, cells: OverSeeds, metric: str, floor: floa
     for place in (int(np.argmin(sizes)), int(np.argmax(sizes))):
         own = best_cell(cells.mean[:, place : place + 1], higher_is_better=better)
         if own is not None:
-            best = f"{label_of('method', table.rows[own[0]])} with {amount(metric, cells.mean[own[0], place])}"
+            best = f"{label_of('method', table.rows[own[0]])} with {metric_value(metric, cells.mean[own[0], place])}"
             words.append(f"at {sizes[place]:,} the {'highest' if better else 'lowest'} is {best}")
     if floor is not None:
-        words.append(f"the noise floor is {amount(metric, floor)}")
+        words.append(f"the noise floor is {metric_value(metric, floor)}")
     missing = int((cells.seeds == 0).sum())
     end = f". {missing} of {cells.seeds.size} points have no value." if missing else "."
     return words[0] + (": " + "; ".join(words[1:]) if len(words) > 1 else "") + end

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named
-from smart_core.figures.amounts import amount, unit
 from smart_core.figures.cells import Mark, OverSeeds, best_cell, cell_heatmap
 from smart_core.figures.chart import Chart
-from smart_core.figures.words import spoken
+from smart_core.formatting import metric_label, metric_value, shorten
 from smart_core.paper import DEFAULT
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def sensitivity_heatmap(
         ],
         [f"{sigma:g}" for sigma in result.sigmas],
         [f"{delta:g}" for delta in result.deltas],
-        caption=unit(name),
+        caption=metric_label(name),
         marks=marks,
         dark=dark,
         height=height,
@@ -97,21 +96,21 @@ def _alt(
     source: str,
 ) -> str:
     label, better = metric_named(metric).label, metric_named(metric).higher_is_better
-    whose = f" ({spoken(source, 80)})" if source else ""
+    whose = f" ({shorten(source, 80)})" if source else ""
     head = f"{label} of SMART over {len(result.sigmas)} values of sigma and {len(result.deltas)} of delta{whose}"
     if best is None:
         return f"{head}: no cell is computed yet."
     worst = best_cell(cells.mean, higher_is_better=not better) or best
 
     def at(place: tuple[int, int]) -> str:
-        value = amount(metric, cells.mean[place])
+        value = metric_value(metric, cells.mean[place])
         return f"{value} at sigma {result.sigmas[place[0]]:g}, delta {result.deltas[place[1]]:g}"
 
     extremes = ["highest", "lowest"] if better else ["lowest", "highest"]
     words = [f"{head}, {cells.most} seeds a cell" if cells.most > 1 else head]
     words[0] += f": {extremes[0]} {at(best)}, {extremes[1]} {at(worst)}"
     if default is not None and cells.seeds[default]:
-        words[0] += f"; the paper's default has {amount(metric, cells.mean[default])}"
+        words[0] += f"; the paper's default has {metric_value(metric, cells.mean[default])}"
     words.append(f"The {extremes[0]} cell is chosen on test, so its own value is optimistic")
     open_cells = int((cells.seeds == 0).sum())
     if open_cells:

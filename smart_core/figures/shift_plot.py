@@ -9,12 +9,11 @@ import plotly.graph_objects as go
 
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import metric_named
-from smart_core.figures.amounts import amount, unit
 from smart_core.figures.cells import Mark, OverSeeds, best_cell, cell_heatmap
 from smart_core.figures.chart import Chart
 from smart_core.figures.seed_tables import cell_table, label_of
 from smart_core.figures.theme import ink, plain, style, template
-from smart_core.figures.words import listed, percent, spoken
+from smart_core.formatting import join_words, metric_label, metric_value, percent, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,12 +113,12 @@ def _bars_alt(shift: Shift, values: np.ndarray[Any, Any], methods: list[str], la
     if last != best:
         words += f", least by {label_of('method', last)}, {percent(mean[last])}"
     harm = [
-        f"{label_of('method', methods[i])} on {spoken(shift.columns[j])} ({percent(values[i, j])})"
+        f"{label_of('method', methods[i])} on {shorten(shift.columns[j])} ({percent(values[i, j])})"
         for i, j in np.argwhere(values < 0.0).tolist()
     ]
     if harm:
         more = f" and {len(harm) - 3} more" if len(harm) > 3 else ""
-        words += f". Harm: {', '.join(harm[:3]) if more else listed(harm)}{more}"
+        words += f". Harm: {', '.join(harm[:3]) if more else join_words(harm)}{more}"
     return words + "."
 
 
@@ -163,7 +162,7 @@ def shift_heatmap(
         ],
         down,
         [plain(label) for label in across],
-        caption=unit(name),
+        caption=metric_label(name),
         marks=marks,
         empty="–",
         dark=dark,
@@ -186,5 +185,5 @@ def _heatmap_alt(
     worst = best_cell(cells.mean, higher_is_better=not metric_named(metric).higher_is_better) or (0, 0)
     return (
         f"{head}: {across[most]} is best in {wins[most]} of {len(won)} groups; the worst cell is {across[worst[1]]} on "
-        f"{spoken(shift.columns[worst[0]])} with {amount(metric, cells.mean[worst])}."
+        f"{shorten(shift.columns[worst[0]])} with {metric_value(metric, cells.mean[worst])}."
     )

@@ -15,7 +15,7 @@ from smart_core.figures.chart import Chart
 from smart_core.figures.crowd import Crowd
 from smart_core.figures.reliability import diagonal
 from smart_core.figures.theme import Style, plain, style, template, translucent
-from smart_core.figures.words import counted, percent
+from smart_core.formatting import percent, plural
 from smart_core.metrics.arrays import Values, confidence_and_correct
 from smart_core.metrics.smooth_curve import SmoothBand, effective_samples, smooth_band
 from smart_core.metrics.smooth_ece import smece
@@ -215,7 +215,7 @@ def _alt(curves: list[_Curve]) -> str:
         )
     ranked = sorted(curves, key=lambda curve: curve.error)
     return (
-        f"Smoothed reliability diagrams of {counted(len(curves), 'method')}: SmoothECE is smallest for "
+        f"Smoothed reliability diagrams of {plural(len(curves), 'method')}: SmoothECE is smallest for "
         f"{ranked[0].label} ({percent(ranked[0].error)}) and largest for {ranked[-1].label} "
         f"({percent(ranked[-1].error)})."
     )

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from smart_core.errors import CalibrationError
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, Style, ink, plain, style, template, translucent
-from smart_core.figures.words import counted, spoken
+from smart_core.formatting import plural, shorten
 from smart_core.indicators import INDICATORS
 from smart_core.temperature_curve import TemperatureCurve
 
@@ -62,7 +62,7 @@ def temperature_chart(
 
 def _check(curves: Mapping[str, TemperatureCurve]) -> None:
     if not 1 <= len(curves) <= MOST:
-        raise CalibrationError(f"{counted(len(curves), 'curve')} cannot be drawn in one figure; give 1 to {MOST}.")
+        raise CalibrationError(f"{plural(len(curves), 'curve')} cannot be drawn in one figure; give 1 to {MOST}.")
     if len({curve.indicator for curve in curves.values()}) > 1:
         raise CalibrationError("The curves are against different indicators; give those of one indicator.")
 
@@ -286,13 +286,13 @@ def _alt(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> str:
         least, most = int(mean.argmin()), int(mean.argmax())
         r = f"r = {curve.r:.2f}" if np.isfinite(curve.r) else "the same for every sample"
         words.append(
-            f"{spoken(name)} ({style(curve.method).label}, {counted(len(curve.temperature), 'seed')}): "
+            f"{shorten(name)} ({style(curve.method).label}, {plural(len(curve.temperature), 'seed')}): "
             f"T is {mean[0]:.2f} at {label} {x[0]:.2f} and {mean[-1]:.2f} at {x[-1]:.2f}, lowest {mean[least]:.2f} at "
             f"{x[least]:.2f}, highest {mean[most]:.2f} at {x[most]:.2f}; {r}"
-            + (f"; {counted(curve.outside, 'test sample')} outside the validation range" if curve.outside else "")
+            + (f"; {plural(curve.outside, 'test sample')} outside the validation range" if curve.outside else "")
         )
     for name, value in _ts_values(ts, curves).items():
-        words.append(f"TS takes {value:.2f} for all samples" + (f" of {spoken(name)}" if name else ""))
+        words.append(f"TS takes {value:.2f} for all samples" + (f" of {shorten(name)}" if name else ""))
     return f"Learned temperature against {label}. " + ". ".join(words) + "."
 
 

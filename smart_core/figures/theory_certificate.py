@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from smart_core.errors import CalibrationError
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, ink, plain, style, template
-from smart_core.figures.words import listed
+from smart_core.formatting import join_words
 from smart_core.theory.certificate import Certificate
 
 if TYPE_CHECKING:
@@ -133,5 +133,5 @@ def _alt(certificates: Mapping[str, Certificate]) -> str:
         for step in found.steps()
         if not step.holds
     ]
-    end = f"Violated: {listed(broken)}." if broken else "Every inequality holds."
+    end = f"Violated: {join_words(broken)}." if broken else "Every inequality holds."
     return f"Terms of the smCE bounds, B = {first.b:.4f}. {'; '.join(words)}. {end}"

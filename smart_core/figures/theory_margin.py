@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from smart_core.errors import CalibrationError
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, ink, template, translucent
-from smart_core.figures.words import counted, spoken
+from smart_core.formatting import plural, shorten
 from smart_core.theory.margin_bounds import bound_slopes
 from smart_core.theory.numerical_study import TargetStudy
 
@@ -175,9 +175,9 @@ def feasible_chart(
 
 def _alt(study: TargetStudy, indicator: str, source: str) -> str:
     t = study.temperature
-    whose = f" of {spoken(source)}" if source else ""
+    whose = f" of {shorten(source)}" if source else ""
     words = (
-        f"Temperature that gives confidence {study.target:g} against {indicator}, {counted(t.size, 'row')}{whose} of "
+        f"Temperature that gives confidence {study.target:g} against {indicator}, {plural(t.size, 'row')}{whose} of "
         f"{study.classes} classes: T from {t.min():.3g} to {t.max():.3g}; among rows of about the same {indicator} it "
         f"varies by a factor of {study.spread(indicator):.2f}"
     )
@@ -186,7 +186,7 @@ def _alt(study: TargetStudy, indicator: str, source: str) -> str:
         upper = f"{high:.3f}" if math.isfinite(high) else "infinity"
         outside = study.outside()
         words += f". Bounds from {low:.3f} to {upper} times the margin; {outside or 'no'} rows lie outside"
-    return words + (f". {counted(study.unsolved, 'row')} left out: no T gives the target." if study.unsolved else ".")
+    return words + (f". {plural(study.unsolved, 'row')} left out: no T gives the target." if study.unsolved else ".")
 
 
 def _table(study: TargetStudy, indicator: str) -> pd.DataFrame:

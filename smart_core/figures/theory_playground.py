@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import ink, plain, style, template, translucent
-from smart_core.figures.words import counted, listed, percent
+from smart_core.formatting import join_words, percent, plural
 from smart_core.theory.playground import Playground
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _recovery_alt(result: Playground, size: int) -> str:
     )
     off = result.recovery(size)
     if np.isfinite(off):
-        seeds = counted(len(result.smart[size]), "seed")
+        seeds = plural(len(result.smart[size]), "seed")
         words += f"; SMART fitted on {size:,} rows ({seeds}) is off by {percent(off)} of the temperature on average"
     if size in result.ts:
         words += f"; TS takes {result.ts[size]:.2f} for all"
@@ -172,7 +172,7 @@ def _error_alt(result: Playground, mean: np.ndarray[tuple[int, ...], np.dtype[np
             first, last = int(known[0]), int(known[-1])
             at = [f"{percent(mean[i, place])} with {result.sizes[place]:,} rows" for place in sorted({first, last})]
             words.append(f"{style(id).label} {' and '.join(at)}")
-    return f"True calibration error by validation size: {listed(words) or 'nothing computed yet'}."
+    return f"True calibration error by validation size: {join_words(words) or 'nothing computed yet'}."
 
 
 def _error_table(result: Playground, conditional: bool) -> pd.DataFrame:

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.amounts import amount, tick_format
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, Style, plain, template
-from smart_core.figures.words import listed
+from smart_core.formatting import join_words, metric_value, tick_format
 from smart_core.objectives import OBJECTIVES
 from smart_core.run import Trace
 
@@ -101,7 +100,7 @@ def _chosen(traces: Traces, objectives: Sequence[str]) -> dict[str, Trace]:
     runs = {label: traces.runs[label] for label in labels if label in traces.runs and len(traces.runs[label])}
     if not runs:
         raise CalibrationError(
-            f"No epoch of {listed(labels)} was recorded; train with traces of these objectives first."
+            f"No epoch of {join_words(labels)} was recorded; train with traces of these objectives first."
         )
     return runs
 
@@ -175,9 +174,10 @@ def _divergence_alt(runs: dict[str, Trace]) -> str:
     for name, trace in runs.items():
         ece, nll = np.asarray(trace["ece"]), np.asarray(trace["nll"])
         at = int(np.nanargmin(ece))
+        first, last, lowest = (metric_value("ece", ece[epoch]) for epoch in (0, -1, at))
         words.append(
-            f"trained on {name}, NLL goes from {nll[0]:.4f} to {nll[-1]:.4f} and ECE from {amount('ece', ece[0])} to "
-            f"{amount('ece', ece[-1])}, lowest {amount('ece', ece[at])} at epoch {at + 1} of {len(ece)}"
+            f"trained on {name}, NLL goes from {nll[0]:.4f} to {nll[-1]:.4f} and ECE from {first} to {last}, "
+            f"lowest {lowest} at epoch {at + 1} of {len(ece)}"
         )
     parts = "Validation and test" if any("test_ece" in trace.values for trace in runs.values()) else "Validation"
     return f"{parts} ECE and NLL by epoch: {'; '.join(words)}.{_thinned(runs)}"

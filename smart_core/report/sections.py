@@ -19,19 +19,18 @@ from smart_core.figures.margin_groups import margin_group_grid
 from smart_core.figures.reliability import Curve, reliability_diagram
 from smart_core.figures.sensitivity import sensitivity_heatmap
 from smart_core.figures.temperature import temperature_chart
-from smart_core.figures.words import spoken
+from smart_core.formatting import MISSING, metric_range, metric_value, percent, shorten
 from smart_core.indicators import INDICATORS
 from smart_core.margin_groups import margin_edges, margin_groups, worst_group
 from smart_core.metrics import ece, noise_floor, reliability
 from smart_core.metrics.bootstrap import bootstrap_reliability_band
 from smart_core.report.findings import Findings
 from smart_core.report.markup import bullets, clean, code, facts, figure, paragraph, section, table
-from smart_core.report.verdict import amount, model_verdict, percent, repair_verdict
+from smart_core.report.verdict import model_verdict, repair_verdict
 from smart_core.temperature_curve import temperature_curve
 
 NAMES_SHOWN = 12
 """Names of classes or groups that a line lists."""
-NOTHING = "–"
 LIBRARIES = ("numpy", "torch", "scipy", "plotly")
 
 AS_IT_IS = "model as it is"
@@ -87,7 +86,7 @@ def _names(names: tuple[str, ...] | None) -> str:
     if not names:
         return ""
     more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return f" ({', '.join(spoken(name) for name in names[:NAMES_SHOWN])}{more})"
+    return f" ({', '.join(shorten(name) for name in names[:NAMES_SHOWN])}{more})"
 
 
 def leaderboard(found: Findings) -> str:
@@ -100,10 +99,10 @@ def leaderboard(found: Findings) -> str:
     body = [
         [
             methods()[row.id].label,
-            amount(row.mean(metric), metric),
-            amount(row.std(metric), metric) if len(row.values[metric]) > 1 else NOTHING,
+            metric_value(metric, row.mean(metric)),
+            metric_value(metric, row.std(metric)) if len(row.values[metric]) > 1 else MISSING,
             _interval(row, metric),
-            amount(row.floor[metric].q95, metric) if metric in row.floor else NOTHING,
+            metric_value(metric, row.floor[metric].q95) if metric in row.floor else MISSING,
             _standing(found, row.id),
             "kept" if row.keeps_top1 else "may change",
             f"{row.parameters:,}",
@@ -113,7 +112,7 @@ def leaderboard(found: Findings) -> str:
     ]
     others = [name for name in HEADLINE if name != metric]
     more = [
-        [methods()[row.id].label, *(f"{amount(row.mean(name), name)}\n{_interval(row, name)}" for name in others)]
+        [methods()[row.id].label, *(f"{metric_value(name, row.mean(name))}\n{_interval(row, name)}" for name in others)]
         for row in rows
     ]
     notes = [
@@ -148,17 +147,14 @@ def _rank(row: MethodResult, metric: str) -> float:
 
 def _interval(row: MethodResult, metric: str) -> str:
     ends = row.intervals.get(metric)
-    if ends is None or not (np.isfinite(ends.low) and np.isfinite(ends.high)):
-        return NOTHING
-    scale, digits = (100.0, 2) if METRICS[metric].percent else (1.0, 4)
-    return f"{scale * ends.low:.{digits}f} – {scale * ends.high:.{digits}f}"
+    return MISSING if ends is None else metric_range(metric, ends.low, ends.high)
 
 
 def _standing(found: Findings, id: str) -> str:
     ranked = found.comparison
     if id == ranked.best:
         return "best"
-    return {True: "tied with best", False: "worse", None: NOTHING}[ranked.tied.get(id)]
+    return {True: "tied with best", False: "worse", None: MISSING}[ranked.tied.get(id)]
 
 
 def reliability_diagrams(found: Findings) -> str:
@@ -212,7 +208,7 @@ def temperature(found: Findings) -> str:
     curve = temperature_curve(row.calibrators, found.data.test, indicator, validation=found.data.validation)
     scaling = found.fitted.get("ts")
     one = None if scaling is None else float(scaling.calibrators[0].state()["temperature_"][0])
-    label, name = methods()[found.curved].label, spoken(clean(found.title))
+    label, name = methods()[found.curved].label, shorten(clean(found.title))
     return section(
         "Temperature curve",
         paragraph(

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.compare import Comparison
-from smart_core.figures.words import NARROW, counted, listed
+from smart_core.formatting import join_words, metric_value, percent, plural
 from smart_core.metrics.intervals import FEWEST
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """A fraction in per cent, in one piece: the space does not break."""
-    return f"{100 * value:.{digits}f}{NARROW}%"
-
-
-def amount(value: float, metric: str) -> str:
-    """A metric's value with its unit: two digits of per cent, or four decimals; a dash where there is none."""
-    if not math.isfinite(value):
-        return "–"
-    return percent(value, 2) if METRICS[metric].percent else f"{value:.4f}"
 
 
 def model_verdict(ece: float, floor: float, confidence: float, accuracy: float, samples: int) -> str:
@@ -33,7 +19,7 @@ def model_verdict(ece: float, floor: float, confidence: float, accuracy: float, 
         what = "No miscalibration can be seen" if samples >= FEWEST else "Too few samples to judge"
         return (
             f"{what}: an ECE of {percent(ece)} is within the {percent(floor)} that a perfectly calibrated model would "
-            f"show by chance on {counted(samples, 'sample')}."
+            f"show by chance on {plural(samples, 'sample')}."
         )
     beyond = f"its ECE of {percent(ece)} is more than the {percent(floor)} that chance explains"
     gap = confidence - accuracy
@@ -50,7 +36,7 @@ def repair_verdict(ranked: Comparison) -> str:
     if best is None:
         return "No method could be fitted."
     result = ranked.results[best]
-    value = amount(result.mean(ranked.metric), ranked.metric)
+    value = metric_value(ranked.metric, result.mean(ranked.metric))
     if sum(row.available for row in ranked.results.values()) == 1:
         return f"{methods()[best].label}: {metric.label} {value}."
     words = (
@@ -62,7 +48,8 @@ def repair_verdict(ranked: Comparison) -> str:
     if not ranked.tied:
         return f"{words}; there is no paired test of {metric.label}."
     tied = [methods()[id].label for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
-    words += f"; {listed(tied)} cannot be told apart from it" if tied else "; every other repair is worse beyond noise"
+    others = f"{join_words(tied)} cannot be told apart from it" if tied else "every other repair is worse beyond noise"
+    words += f"; {others}"
     return " ".join(part for part in (f"{words}.", _simplest(ranked), _against_nothing(ranked)) if part)
 
 
@@ -78,7 +65,7 @@ def _simplest(ranked: Comparison) -> str:
     if simplest is None or simplest.id == ranked.best:
         return ""
     among = "The simplest of all" if simplest.id == "vanilla" else "The simplest of these"
-    size = counted(simplest.parameters, "parameter")
+    size = plural(simplest.parameters, "parameter")
     return f"{among} that keeps every prediction: {methods()[simplest.id].label} ({size})."
 
 
@@ -88,7 +75,7 @@ def _against_nothing(ranked: Comparison) -> str:
         return "No repair beats leaving the model as it is."
     if "vanilla" not in ranked.results:
         return ""
-    before = f"The model as it is shows {amount(ranked.results['vanilla'].mean(ranked.metric), ranked.metric)}"
+    before = f"The model as it is shows {metric_value(ranked.metric, ranked.results['vanilla'].mean(ranked.metric))}"
     if ranked.tied.get("vanilla"):
         return f"{before}: {len(ranked.data.test):,} test samples are too few to call the repair real."
     return f"{before}: the repair is real."

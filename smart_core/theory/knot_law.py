@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from smart_core.data.laws import Law
+from smart_core.data.simulate import Law
 from smart_core.errors import CalibrationError
 
 Array = NDArray[np.float64]

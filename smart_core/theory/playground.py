@@ -16,9 +16,8 @@ from smart_core.calibrators import get, select
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
-from smart_core.data.laws import Law
 from smart_core.data.logitset import Part
-from smart_core.data.simulate import Simulated, simulate
+from smart_core.data.simulate import LAWS, Law, Simulated, simulate
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import evaluate
 from smart_core.experiments.fitting import fit_part, what_went_wrong
@@ -151,8 +150,6 @@ def _unfitted(
 
 def law_at(law: str | Law, margin: Array) -> Array:
     """T*(m) of a law by name or function."""
-    from smart_core.data.laws import LAWS
-
     if isinstance(law, str) and law not in LAWS:
         raise CalibrationError(f"There is no law '{law}'; the laws are {', '.join(LAWS)}, or a function of the margin.")
     return np.asarray((LAWS[law] if isinstance(law, str) else law)(margin), dtype=np.float64)

@@ -14,7 +14,7 @@ def open_page(page: str, data: str = "digits") -> AppTest:
     """A page of a fresh session, with a sample in view."""
     app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     app.query_params["data"] = data
-    return app.run().switch_page(f"pages/{page}.py").run()
+    return app.switch_page(f"pages/{page}.py").run()
 
 
 def wait(app: AppTest) -> AppTest:

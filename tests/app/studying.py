@@ -24,7 +24,6 @@ def open_page(name: str, data: str = "digits") -> AppTest:
     """The page `pages/<name>.py` on a bundled sample."""
     app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     app.query_params["data"] = data
-    app.run()
     app.switch_page(f"pages/{name}.py").run()
     assert not app.exception
     return app

@@ -17,12 +17,12 @@ import smart_core as sc
 from pages.shared import restore
 from pages.shared.checklist import families
 from pages.shared.desk import Desk, Held, Row, row_key
-from pages.shared.leaderboard import OTHER_BINS, STALE, amount
-from pages.shared.wording import listed
+from pages.shared.leaderboard import OTHER_BINS, STALE
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.experiments import MethodResult
+from smart_core.formatting import join_words, metric_value
 from tests.app.driving import open_page, plug_in_ece, wait
 from tests.conftest import ROOT
 
@@ -111,9 +111,9 @@ def test_figures_are_those_of_an_independent_fit(fitted: AppTest) -> None:
     for method, temperature in (("vanilla", 1.0), ("ts", best)):
         probabilities = softmax(found["test_logits"] / temperature, axis=1)
         hit = probabilities.argmax(axis=1) == labels["test_labels"]
-        assert shown.loc[method, "ECE"] == amount(plug_in_ece(probabilities.max(axis=1), hit), "ece")
+        assert shown.loc[method, "ECE"] == metric_value("ece", plug_in_ece(probabilities.max(axis=1), hit))
         log = -log_softmax(found["test_logits"] / temperature, axis=1)[np.arange(len(hit)), labels["test_labels"]]
-        assert shown.loc[method, "NLL"].startswith(amount(log.mean(), "nll"))
+        assert shown.loc[method, "NLL"].startswith(metric_value("nll", log.mean()))
     assert shown.loc["smart", "parameters"] == "49"
     assert shown.loc["smart", "top-1"] == "kept"
 
@@ -135,7 +135,7 @@ def test_the_table_shows_every_row_and_says_how_to_read_it(fitted: AppTest) -> N
     captions = [line.value for line in fitted.caption]
     best = table(fitted).index[0]
     drawn = [methods()[id].label for id in dict.fromkeys((*QUICK, best))]
-    assert any(f"Drawn: {listed(drawn)}. Select rows" in line for line in captions)
+    assert any(f"Drawn: {join_words(drawn)}. Select rows" in line for line in captions)
 
 
 def test_selected_methods_are_fitted_once(fits: list[str]) -> None:
@@ -182,7 +182,7 @@ def test_other_bins_are_judged_again_and_not_fitted(fitted: AppTest, fits: list[
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         hit = probabilities.argmax(axis=1) == bundle["test_labels"]
-    assert table(fitted).loc["vanilla", "ECE"] == amount(plug_in_ece(probabilities.max(axis=1), hit, 10), "ece")
+    assert table(fitted).loc["vanilla", "ECE"] == metric_value("ece", plug_in_ece(probabilities.max(axis=1), hit, 10))
 
 
 def test_nothing_is_lost_on_another_page(fitted: AppTest) -> None:
@@ -260,6 +260,6 @@ def test_the_python_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsy
     result = scope["result"]
     assert isinstance(result, sc.experiments.Comparison)
     for method in QUICK:
-        assert shown.loc[method, "ECE"] == amount(result.results[method].mean("ece"), "ece")
+        assert shown.loc[method, "ECE"] == metric_value("ece", result.results[method].mean("ece"))
     (best,) = shown.index[shown["Verdict"] == "best"]
     assert f"best: {best}" in capsys.readouterr().out

@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 import smart_core as sc
 from pages.shared.desk import Held
-from pages.shared.wording import percent, verdict
+from pages.shared.wording import verdict
 from smart_core.data.logitset import Notice
 from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.formatting import percent
 from tests.app.driving import open_page, plug_in_ece
 from tests.conftest import ROOT
 

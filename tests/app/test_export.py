@@ -21,14 +21,16 @@ import smart_core as sc
 from pages.shared import downloads, library, restore
 from pages.shared.desk import Desk, Held, Row, Split, row_key, study_key
 from pages.shared.studies import Study
-from pages.shared.wording import percent
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.experiments import SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.formatting import percent
 from smart_core.report import Findings, report_html
 from tests.conftest import ROOT
+from tests.export.fits import probabilities_off
+from tests.tolerance import assert_within
 
 
 def open_export() -> AppTest:
@@ -97,7 +99,6 @@ def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch
         *("Download CSV", "Download JSON", "Download LaTeX", "Download LaTeX, methods across"),
         *("Download report", "Download workspace"),
     ]
-    (tmp_path / "sample_logits").symlink_to(ROOT / "sample_logits")
     monkeypatch.chdir(tmp_path)
     exec(app.main.code[-1].value, {})
     saved = sc.load_calibrator(tmp_path / "digits-smart.safetensors")
@@ -127,7 +128,7 @@ def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.
         found = names.get("probs")
         if found is None:
             found = names["model"](torch.from_numpy(logits)).numpy()
-        np.testing.assert_allclose(found, calibrator.predict_proba(logits), atol=1e-6)
+        assert_within(found, calibrator.predict_proba(logits), probabilities_off(calibrator, logits))
 
 
 def test_the_best_by_the_primary_metric_is_proposed() -> None:
@@ -181,7 +182,7 @@ def test_the_report_is_made_of_what_is_fitted(monkeypatch: pytest.MonkeyPatch) -
     app.run()
     assert made[-1].sensitivity is None  # of other bins than the report's
     assert found.title == library.samples()["digits"].title
-    assert 'sc.load("sample_logits/digits.npz")' in found.code
+    assert 'sc.load("sample:digits")' in found.code
 
     def no_fit(*arguments: object, **named: object) -> None:
         raise AssertionError("a report fits nothing")

@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 from pages.shared import restore
 from pages.shared.uploads import FOLDER_VARIABLE
-from pages.shared.wording import percent
+from smart_core.data.formats import numpy_files
+from smart_core.formatting import percent
 from tests.conftest import ROOT
 
 ROWS, CLASSES = 400, 4
@@ -217,6 +218,38 @@ def test_two_arrays_with_one_role_are_refused(app: AppTest, arrays: dict[str, np
         app.selectbox(key=key).set_value("labels")
     app.button(key="start-roles-go").click().run()
     assert any("Two arrays were chosen as labels" in box.value for box in app.error)
+
+
+def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = numpy_files.array_of_npy
+    monkeypatch.setattr(numpy_files, "array_of_npy", lambda file, *rest: parsed.append(file) or parse(file, *rest))
+    content = npz(probs=softmax(arrays["logits"], axis=1), labels=arrays["labels"])
+    first = drop(open_start(data="digits"), ("soft.npz", content))
+    assert parsed.count("soft.npz") == 2  # one for each of its arrays
+    first.button(key="start-cure-0").click().run()
+    key = first.selectbox(key="data").value
+    first.button(key="start-understand").click().run()
+    assert parsed.count("soft.npz") == 2  # another reading of what is parsed
+    second = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
+    second.query_params["data"], second.query_params["read"] = key, '{"values":"logits"}'
+    drop(second.run(), ("waited.npz", content))
+    assert second.selectbox(key="data").value == key
+    assert parsed.count("waited.npz") == 2  # also where a link says how to read it
+    assert "document" not in second.session_state  # the link led to another page
+    drop(open_start(**{"data": key, "read": '{"transposed":true}'}), ("other.npz", content))
+    assert parsed.count("other.npz") == 2  # read as the link says, and then as it is
+
+
+def test_rows_that_are_nearly_probabilities_are_fixed_at_a_click(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+    nearly = softmax(arrays["logits"], axis=1)
+    nearly[7] *= 0.5
+    drop(app, ("nearly.npz", npz(probs=nearly, labels=arrays["labels"])))
+    (error,) = [box.value for box in app.error]
+    assert error.endswith("correct these rows, or choose below what they are.")
+    next(button for button in app.button if button.label == "These are probabilities").click().run()
+    assert not app.error
+    assert len(in_view(app).test) == ROWS // 2
 
 
 def test_split_by_hand(app: AppTest) -> None:

@@ -131,10 +131,10 @@ def test_a_folder_that_may_not_be_entered_is_left_out(folder: Path, monkeypatch:
     assert uploads.server_files(folder) == ["a.npz"]
 
 
-def test_a_cure_names_what_is_on_the_page() -> None:
+def test_a_fix_names_what_is_on_the_page() -> None:
     scores = np.random.default_rng(0).normal(size=(40, 3))
     unclear = io.BytesIO()
     np.savez(unclear, foo=scores, baz=np.hstack([scores, scores]), bar=np.arange(40) % 3)
     with pytest.raises(LogitFileError, match="roles=") as caught:
         sc.load(("unclear.npz", unclear.getvalue()))
-    assert reading.on_the_page(str(caught.value)).endswith("or say below which array is what.")
+    assert caught.value.sentence(reading.on_the_page).endswith("; choose the logits below.")

@@ -23,11 +23,11 @@ def methods_drawn(page: Page) -> list[str]:
 
 
 def test_fit_watch_cancel_leave_and_come_back(server: str, visit: Open) -> None:
-    seen = visit(f"{server}/compare?data=digits&seeds=20")
+    seen = visit(f"{server}/compare?data=cifar10&seeds=20")
     page = seen.page
     expect(page.locator(".st-key-fit-recommended button").first).to_be_enabled()
     seen.idle()
-    # all of them, twenty seeds each: long enough to be cancelled half way even by a slow browser
+    # all of them on the largest sample, twenty seeds each: minutes of work, to be cancelled by the slowest browser
     seen.open_box("Choose methods")
     page.locator(".st-key-fit-all button").first.click()
     # rows appear while the others are still being fitted

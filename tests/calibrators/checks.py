@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+import sample_logits
+import smart_core as sc
 from smart_core.calibrators import Calibrator
 from smart_core.calibrators.store import calibrator_bytes, load_calibrator
 from tests.calibrators.made_up import Sample
@@ -40,6 +42,17 @@ class StopAt:
 
     def is_set(self) -> bool:
         return self.reached
+
+
+CIFAR10 = ("published", "bundled")
+"""The network behind the paper's figures, where its logits are at hand, and the sample that is always here."""
+
+
+def cifar10(which: str) -> sc.LogitSet:
+    if which == "bundled":
+        return sc.load(sample_logits.path("cifar10"))
+    folder = real_data("resnet50_cifar10_ce")
+    return sc.load(val=folder / "val.pt", test=folder / "test.pt")
 
 
 def cifar10_resnet50() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

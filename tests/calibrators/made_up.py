@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.calibrators.problems import exact_product
+
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
@@ -32,7 +34,7 @@ def network(count: int, classes: int, width: int = 8, seed: int = 0, sharpness: 
     features = np.maximum(rng.normal(size=(count, width)), 0).astype(np.float32) * 2
     weight = (rng.normal(size=(classes, width)) * 1.5).astype(np.float32)
     bias = rng.normal(size=classes).astype(np.float32)
-    logits = (features @ weight.T + bias).astype(np.float32)
+    logits = (exact_product(features, weight) + bias).astype(np.float32)
     labels = draw_labels(logits / sharpness, rng)
     return Sample(logits, labels, features, weight, bias)
 

@@ -7,14 +7,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+import sample_logits
+import smart_core as sc
 from smart_core.calibrators.clip_search import ClipSearch
 from smart_core.calibrators.fc import FC
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.metrics import ece
 from smart_core.run import Run
-from tests.calibrators.checks import StopAt, assert_proper_rows, assert_same_bits_after_saving
+from tests.calibrators.checks import CIFAR10, StopAt, assert_proper_rows, assert_same_bits_after_saving
 from tests.calibrators.made_up import Sample, degenerate, network, plain_ece, softmax
 from tests.conftest import real_data
+from tests.tolerance import PROBABILITY, binned_bound, float32_bound
 
 DEGENERATE = degenerate()
 GRID = 0.01 * np.arange(1, 2001)
@@ -37,19 +40,24 @@ def judge(sample: Sample, c: float) -> tuple[float, float]:
     return plain_ece(q.max(axis=1), hit), float(hit.mean())
 
 
+def rounding(sample: Sample, c: float) -> float:
+    """How far the error may be off in float32: a clipped logit is a sum over the features."""
+    q = clipped(sample, c)
+    largest = (np.abs(np.clip(sample.features, -c, c)) @ np.abs(sample.weight.T)).max()
+    off = PROBABILITY + float32_bound(np.sqrt(sample.features.shape[1]), largest)
+    return binned_bound(q.max(axis=1), q.argmax(axis=1) == sample.labels, 15, off)
+
+
 @pytest.mark.parametrize(("count", "classes", "seed"), [(120, 3, 0), (200, 5, 1), (150, 2, 2)])
 def test_full_search_is_the_plain_loop(count: int, classes: int, seed: int) -> None:
     sample = network(count, classes, seed=seed)
     accuracy = float((sample.logits.argmax(axis=1) == sample.labels).mean())
-    best, least = np.inf, np.inf
-    for c in GRID:
-        error, kept = judge(sample, c)
-        if kept > 0.99 * accuracy and error < least - 1e-9:
-            best, least = c, error
+    judged = [(*judge(sample, c), c) for c in GRID]
+    (least, _, best), (next_best, _, other), *_ = sorted(one for one in judged if one[1] > 0.99 * accuracy)
+    assert next_best - least > rounding(sample, best) + rounding(sample, other), "a tie; take another seed"
     found = float(fit(sample, "full").clip_)
     assert best < np.abs(sample.features).max()  # some clipping helps
-    assert judge(sample, found)[0] == pytest.approx(least, abs=1e-6)
-    assert found == pytest.approx(best, abs=1e-6)
+    assert found == pytest.approx(best, rel=1e-6)
 
 
 def test_probabilities_go_through_the_clipped_head() -> None:
@@ -72,19 +80,26 @@ def test_coarse_search_comes_close_on_random_networks(seed: int) -> None:
     assert coarse < full + 0.004
 
 
-def test_coarse_search_comes_close_on_a_real_network() -> None:
-    file = np.load(real_data("cifar10_resnet20_test.npz"))
-    order = np.random.default_rng(0).permutation(10_000)
-    v, t = order[:3000], order[3000:]
-    head = file["head_weight"], file["head_bias"]
-    sample = Sample(file["logits"][v], file["labels"][v], file["features"][v], *head)
+def real_network(which: str) -> tuple[Sample, sc.Part]:
+    """3000 rows to fit on, with features and head, and the others to judge."""
+    if which == "published":
+        data = sc.load(real_data("cifar10_resnet20_test.npz"), val_fraction=0.3)
+    else:
+        data = sc.load(sample_logits.path("cifar10"))
+    part, head = data.validation.subset(np.arange(3000)), data.head
+    return Sample(part.logits, part.labels, part.features, head.weight, head.bias), data.test
+
+
+@pytest.mark.parametrize("which", CIFAR10)
+def test_coarse_search_comes_close_on_a_real_network(which: str) -> None:
+    sample, test = real_network(which)
     full, coarse = fit(sample, "full"), fit(sample, "coarse")
     assert judge(sample, float(coarse.clip_))[0] < judge(sample, float(full.clip_))[0] + 0.001
-    q = full.predict_proba(file["logits"][t], features=file["features"][t])
-    hit = q.argmax(axis=1) == file["labels"][t]
-    plain = softmax(file["logits"][t])
-    assert ece(q.max(axis=1), hit) < 0.5 * ece(plain.max(axis=1), plain.argmax(axis=1) == file["labels"][t])
-    assert hit.mean() > 0.98 * (plain.argmax(axis=1) == file["labels"][t]).mean()
+    q = full.predict_proba(test.logits, features=test.features)
+    hit = q.argmax(axis=1) == test.labels
+    plain = softmax(test.logits)
+    assert ece(q.max(axis=1), hit) < 0.5 * ece(plain.max(axis=1), plain.argmax(axis=1) == test.labels)
+    assert hit.mean() > 0.98 * (plain.argmax(axis=1) == test.labels).mean()
 
 
 def test_coarse_search_on_many_classes() -> None:
@@ -107,7 +122,7 @@ def test_untouched_rows_are_not_computed_again_and_nothing_changes() -> None:
     for number in (1, 57, 150, 400, 1999, 2000):
         error, hits = search._at(number)
         expected, accuracy = judge(sample, 0.01 * number)
-        assert error == pytest.approx(expected, abs=1e-6)
+        assert error == pytest.approx(expected, abs=rounding(sample, 0.01 * number))
         assert hits == round(accuracy * 200)
 
 

@@ -129,7 +129,7 @@ def test_steps_are_counted_and_may_be_stopped():
 
 
 def test_rounding_of_the_loss_does_not_stop_it_early():
-    """A value that is off by up to 1e-8: the slopes lead on until that is all that is left."""
+    """A value that is off by up to 1e-8: the slopes lead on until no difference of two values can tell more."""
     h = torch.logspace(0, 3, 40, dtype=torch.float64)
 
     def loss(theta: Tensor) -> tuple[float, Tensor]:
@@ -138,4 +138,4 @@ def test_rounding_of_the_loss_does_not_stop_it_early():
         return 1.0 + 0.5 * float((h * distance**2).sum()) + error, h * distance
 
     theta = minimise_convex(loss, torch.zeros(40, dtype=torch.float64), torch.ones(40), 300, 1e-14, keep_quiet)
-    assert 0.5 * float((h * (theta - 1.0) ** 2).sum()) < 1e-8
+    assert 0.5 * float((h * (theta - 1.0) ** 2).sum()) < 4e-8  # which of the errors it meets is a matter of rounding

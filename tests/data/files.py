@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from smart_core.data import ArrayInfo, Document
+
 
 def example(rows: int = 60, classes: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Logits that are right more often than not, every class present."""
@@ -40,6 +42,10 @@ def torch_bytes(tree: Any, **options: Any) -> bytes:
 
 def pickled(tree: Any, protocol: int = 4) -> bytes:
     return pickle.dumps(tree, protocol=protocol)
+
+
+def describe(content: bytes, name: str) -> list[ArrayInfo]:
+    return Document.open(content, name=name).describe()
 
 
 def codes(data: Any) -> set[str]:

@@ -23,6 +23,7 @@ import torch
 
 from tests.conftest import ROOT
 from tests.data.files import example, torch_bytes
+from tests.timing import slowdown
 
 Z, Y = example()
 PEAK, SECONDS = 700e6, 5.0
@@ -139,6 +140,8 @@ def long_words(how: Callable[..., None], rows: int = 300_000) -> bytes:
 
 def viewed_words(rows: int = 100_000) -> bytes:
     """Views of one text, over and over."""
+    if int(pa.__version__.split(".")[0]) < 19:
+        pytest.skip(f"pyarrow {pa.__version__} cannot make a column of views from buffers")
     long = b"x" * 100_000
     view = struct.pack("<i4sii", len(long), long[:4], 0, 0)
     column = pa.Array.from_buffers(pa.string_view(), rows, [None, pa.py_buffer(view * rows), pa.py_buffer(long)])
@@ -234,7 +237,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "text.pkl": (memoised_text, BOMB),
     "word.pkl": (long_word_in_a_list, "has 60 rows but array 'labels' has 2,001 entries"),
     "containers.pkl": (many_containers, BOMB),
-    "cell.csv": (long_cell, "which is no class name"),
+    "cell.csv": (long_cell, "which is not a class name"),
     "wide.csv": (wide_line, "more than 100,000 columns"),
     "group.safetensors": (long_group_name, "no labels were found"),
     "header.safetensors": (deep_header, "its header takes 45.0 MB"),
@@ -262,4 +265,4 @@ def test_no_bomb_goes_off(name, tmp_path):
     seconds, peak, said = measured(content, name, tmp_path)
     assert re.search(words, said), said
     assert peak < PEAK
-    assert seconds < SECONDS
+    assert seconds < SECONDS * slowdown()

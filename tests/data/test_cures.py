@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from smart_core.data import Cure, describe, from_arrays, load
+from smart_core.data import Cure, from_arrays, load
 from smart_core.errors import LogitFileError
-from tests.data.files import example, npy, npz, pickled
+from tests.data.files import describe, example, npy, npz, pickled
 
 Z, Y = example()
 P = softmax(Z.astype(np.float64), axis=1)
@@ -76,11 +76,11 @@ def test_labels_that_never_are_0():
     arrays = {"logits": Z[FROM_ONE], "labels": Y[FROM_ONE]}
     first = loaded(arrays)
     cure = noticed(first, "no_label_is_0").cure
-    assert cure == Cure("labels_start_at", 1, "Labels really start at 1")
+    assert cure == Cure("labels_start_at", 1, "Labels start at 1")
     other = loaded(arrays, labels_start_at=1)
     np.testing.assert_array_equal(rows(other, "labels"), np.sort(Y[FROM_ONE] - 1))
     back = noticed(other, "one_based_labels").cure
-    assert back == Cure("labels_start_at", 0, "Labels really start at 0")
+    assert back == Cure("labels_start_at", 0, "Labels start at 0")
     assert loaded(arrays, labels_start_at=0).content_hash == first.content_hash
 
 

@@ -60,8 +60,8 @@ REFUSED = {
     "label too large": ({"labels": at(9, 7)}, r"holds 7 at row 9 .*outside 0 to 3"),
     "negative label": ({"labels": at(9, -1)}, r"holds -1 at row 9"),
     "huge label": ({"labels": at(9, 2**64 - 1, Y.astype(np.uint64))}, r"row 9"),
-    "fractional label": ({"labels": at(5, Y + 0.5)}, r"no whole number, at row 5"),
-    "nan label": ({"labels": at(5, np.nan)}, r"holds nan, no whole number, at row 5"),
+    "fractional label": ({"labels": at(5, Y + 0.5)}, r"not an integer, at row 5"),
+    "nan label": ({"labels": at(5, np.nan)}, r"holds nan, not an integer, at row 5"),
     "soft labels": ({"labels": softmax(Z, axis=1)}, r"neither a vector of labels nor one-hot"),
     "lengths": ({"labels": Y[:-1]}, r"has 60 rows but array 'labels' has 59 entries"),
     "one class": ({"logits": Z[:, :1], "labels": np.zeros(60, int)}, r"one class only"),
@@ -69,7 +69,7 @@ REFUSED = {
     "no rows": ({"logits": Z[:0], "labels": Y[:0]}, r"is empty"),
     "no columns": ({"logits": Z[:, :0]}, r"is empty"),
     "one row": ({"logits": Z[:1], "labels": Y[:1]}, r"single row"),
-    "images": ({"logits": np.zeros((60, 4, 5, 5))}, r"60 x 4 x 5 x 5 is no matrix"),
+    "images": ({"logits": np.zeros((60, 4, 5, 5))}, r"60 x 4 x 5 x 5 is not a matrix"),
     "object array": ({"logits": Z.astype(object)}, r"holds Python objects"),
     "complex": ({"logits": Z.astype(complex)}, r"holds complex numbers"),
     "text logits": ({"logits": Z.astype(str)}, r"holds text"),
@@ -214,7 +214,7 @@ def test_margins_at_the_end_of_float32_are_finite_and_no_prediction_changes(seed
 def test_float_max_of_a_single_column():
     z = np.where(Y % 2 == 0, -3.3e38, 3.3e38).astype(np.float32)
     seen = all_rows(whole(z, BINARY))
-    assert np.abs(seen).max() <= 1e30
+    assert np.abs(seen).max() <= np.float32(1e30)
     assert sorted(seen.argmax(axis=1)) == sorted(BINARY)
 
 
@@ -264,7 +264,7 @@ def test_rounded_shares_give_nearly_the_result_of_exact_ones(classes, scale, dec
              for data in (exact, rounded[3])]  # fmt: skip
     assert "rounded to" not in texts[0]
     assert f"look rounded to {decimals} decimal" in texts[1]
-    assert ("taken as 0.0005)" in texts[1]) == (decimals == 3)
+    assert ("replaced by 0.0005)" in texts[1]) == (decimals == 3)
 
 
 def test_a_rounded_column_is_not_certain_either():

@@ -160,7 +160,11 @@ def test_bfloat16_equals_torch(writer):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32])
 def test_torch_label_types(dtype):
-    data = load(torch_bytes((torch.from_numpy(Z), torch.from_numpy(Y).to(dtype))), name="a.pt")
+    try:
+        written = torch_bytes((torch.from_numpy(Z), torch.from_numpy(Y).to(dtype)))
+    except KeyError:
+        pytest.skip(f"PyTorch {torch.__version__} cannot save {dtype}")
+    data = load(written, name="a.pt")
     assert np.bincount(data.test.labels).sum() == 30
 
 
@@ -242,6 +246,8 @@ ARROW_TEXT = {
 @pytest.mark.parametrize("how", ["parquet", "feather", "file", "stream"])
 @pytest.mark.parametrize("kind", ARROW_TEXT)
 def test_text_of_arrow_tables(kind, how):
+    if (kind, how) == ("views", "parquet") and int(pa.__version__.split(".")[0]) < 21:
+        pytest.skip(f"pyarrow {pa.__version__} cannot write views to parquet")
     table = pa.table({**dict(zip(["cat", "dog", "owl", "eel"], Z.T, strict=True)), "label": ARROW_TEXT[kind]})
     table = pa.concat_tables([table.slice(0, 25), table.slice(25)]).append_column("when", pa.array([None] * 60))
     data = load(arrow_bytes(table, how), name="a.bin")

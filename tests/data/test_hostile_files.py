@@ -158,7 +158,7 @@ def test_compressible_arrays_are_no_bomb():
 @pytest.fixture
 def low_limit(monkeypatch):
     """Suspicion begins at 1 MB, so that the bombs can be small."""
-    monkeypatch.setattr("smart_core.data.limits.ALWAYS_FINE_BYTES", 1 << 20)
+    monkeypatch.setattr("smart_core.data.formats.limits.ALWAYS_FINE_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("low_limit")
@@ -209,7 +209,7 @@ def test_unreadable(tmp_path):
     path = tmp_path / "a.npz"
     path.write_bytes(npz(logits=Z, labels=Y))
     path.chmod(0)
-    with pytest.raises(LogitFileError, match="may not be read"):
+    with pytest.raises(LogitFileError, match="not allowed to read"):
         load(path)
 
 

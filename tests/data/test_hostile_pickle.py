@@ -80,7 +80,7 @@ def refuse_and_spare(content, canary, name="a.pkl", words=None):
 def test_calls_are_refused(call, protocol, tmp_path):
     canary = tmp_path / "canary"
     for tree in nested(calls(canary)[call]).values():
-        refuse_and_spare(pickled(tree, protocol), canary, words="asks for|with the instruction")
+        refuse_and_spare(pickled(tree, protocol), canary, words="asks for|has the instruction")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -171,10 +171,11 @@ def array_program(shape, code, order, raw):
 
 
 def test_the_array_program_is_otherwise_sound():
-    from smart_core.data.unpickle_numpy import unpickle
+    from smart_core.data.formats.pickle_file import read_pickle
+    from smart_core.data.formats.raw import Source
 
-    (found,) = unpickle("a.pkl", array_program((2, 3), b"u1", b"\x89", b"abcdef")).found
-    np.testing.assert_array_equal(found.values, np.frombuffer(b"abcdef", np.uint8).reshape(2, 3))
+    (array,) = read_pickle(Source("a.pkl", array_program((2, 3), b"u1", b"\x89", b"abcdef"))).arrays
+    np.testing.assert_array_equal(array.values, np.frombuffer(b"abcdef", np.uint8).reshape(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_the_array_program_is_otherwise_sound():
     ],
 )
 def test_array_states_are_checked(shape, code, raw, tmp_path):
-    words = r"an array of shape|without a shape|hold no plain numbers|the array holds"
+    words = r"an array of shape|without a shape|do not hold plain numbers|the array holds"
     refuse_and_spare(array_program(shape, code, b"\x89", raw), tmp_path / "canary", words=words)
 
 

@@ -10,8 +10,8 @@ import pytest
 import scipy.io
 
 from smart_core.data import load
-from smart_core.data.readers.mat_file import read_mat
-from smart_core.data.source import Source
+from smart_core.data.formats.mat_file import read_mat
+from smart_core.data.formats.raw import Source
 from smart_core.errors import LogitFileError
 from tests.data.files import example
 
@@ -21,7 +21,7 @@ DTYPES = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"]
 def written(arrays, **options) -> dict:
     stream = io.BytesIO()
     scipy.io.savemat(stream, arrays, **options)
-    return {item.key: item for item in read_mat(Source("a.mat", stream.getvalue())).found}
+    return {item.key: item for item in read_mat(Source("a.mat", stream.getvalue())).arrays}
 
 
 @pytest.mark.parametrize("compress", [False, True])

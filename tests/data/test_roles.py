@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smart_core.data import describe, load
-from smart_core.data.roles import role_of, split_of
+from smart_core.data import load
+from smart_core.data.roles.names import role_of, split_of
 from smart_core.errors import LogitFileError
-from tests.data.files import codes, example, npy, npz, pickled
+from tests.data.files import codes, describe, example, npy, npz, pickled
 
 Z, Y = example()
 
@@ -152,7 +152,7 @@ def test_roles_by_hand():
     np.testing.assert_array_equal(data.validation.labels, Y[24:])
     with pytest.raises(LogitFileError, match="no array 'q' to be the logits; the arrays are 'a', 'b'"):
         load(content, name="a.npz", roles={"logits": "q"})
-    with pytest.raises(LogitFileError, match="'lodgings' is no role; use logits, labels"):
+    with pytest.raises(LogitFileError, match="'lodgings' is not a role; use logits, labels"):
         load(content, name="a.npz", roles={"lodgings": "a"})
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from smart_core.data.unlabelled import load_logits
+from smart_core.data import Document
 from smart_core.errors import LogitFileError
 from tests.data.files import example, npy, npz, pickled
 
@@ -17,7 +17,7 @@ SIGMOID = 1 / (1 + np.exp(-Z[:, 0].astype(np.float64)))
 
 
 def read(content, **options):
-    (part,) = load_logits(content, name="a.npz", **options).values()
+    (part,) = Document.open(content, name="a.npz").logits(**options).values()
     return part
 
 
@@ -72,7 +72,7 @@ def test_one_sample():
 
 def test_sides_are_read_alike():
     content = npz(val_logits=SIGMOID, test_logits=SIGMOID * 9)
-    parts = load_logits(content, name="a.npz")
+    parts = Document.open(content, name="a.npz").logits()
     assert set(parts) == {"val_", "test_"}
     np.testing.assert_array_equal(parts["val_"].logits[:, 1], SIGMOID.astype(np.float32))
 
@@ -104,8 +104,8 @@ def test_refused_in_one_sentence(content, words):
 
 
 def test_notices_of_the_file_are_kept():
-    assert "format" in said(next(iter(load_logits(npy(Z), name="a.txt").values())))
-    assert next(iter(load_logits(pickled({"logits": Z}), name="a.p").values())).notices == ()
+    assert "format" in said(next(iter(Document.open(npy(Z), name="a.txt").logits().values())))
+    assert next(iter(Document.open(pickled({"logits": Z}), name="a.p").logits().values())).notices == ()
 
 
 def test_rounded_probabilities_are_read_as_fit_reads_them():

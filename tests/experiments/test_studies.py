@@ -19,6 +19,7 @@ from smart_core.experiments.stacked import Stack
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 from tests.calibrators.problems import over_confident
+from tests.tolerance import binned_bound
 
 QUICK = {"epochs": 25}
 
@@ -37,18 +38,22 @@ def ece_of(calibrator, part: sc.Part) -> float:
     return sc.metrics.ece(*sc.metrics.top_label(calibrator.predict_proba(part.logits), part.labels))
 
 
+def ece_off(calibrator, part: sc.Part) -> float:
+    """How far the ECE may lie from that of another way to the same confidences."""
+    return binned_bound(*sc.metrics.top_label(calibrator.predict_proba(part.logits), part.labels), 15)
+
+
 def test_sensitivity_cells_are_single_fits(data):
     result = sc.sensitivity(data, sigmas=[0.05, 0.5], deltas=[0.001, 0.1, 1.0], seeds=2, settings=QUICK)
     assert result.mean().shape == (2, 3)
-    by_hand = [
-        ece_of(
-            sc.SMART(sigma=0.5, delta=0.1, seed=seed, **QUICK).fit(data.validation.logits, data.validation.labels),
-            data.test,
-        )
+    fits = [
+        sc.SMART(sigma=0.5, delta=0.1, seed=seed, **QUICK).fit(data.validation.logits, data.validation.labels)
         for seed in (0, 1)
     ]
-    assert result.mean()[1, 1] == pytest.approx(np.mean(by_hand))
-    assert result.std()[1, 1] == pytest.approx(np.std(by_hand, ddof=1))
+    by_hand = [ece_of(fit, data.test) for fit in fits]
+    off = max(ece_off(fit, data.test) for fit in fits)
+    assert result.mean()[1, 1] == pytest.approx(np.mean(by_hand), abs=off)
+    assert result.std()[1, 1] == pytest.approx(np.std(by_hand, ddof=1), abs=2 * off)
     content = json.loads(result.to_json())
     assert {"sigmas", "deltas", "metric", "mean", "std", "seconds"} <= set(content)
     assert np.shape(content["mean"]) == (2, 3)

@@ -1,11 +1,16 @@
-"""Fitted calibrators, and rows to try their exported forms on."""
+"""Fitted calibrators, rows to try their exported forms on, and how close these must come."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
-from smart_core.calibrators import Calibrator, get, methods
+from smart_core.calibrators import Calibrator, get, methods, mlp
+from smart_core.calibrators.smart import SMART
+from smart_core.indicators import INDICATORS
+from smart_core.types import Logits
 from tests.calibrators.problems import Problem, over_confident
+from tests.tolerance import PROBABILITY, float32_bound, moved_by_temperature
 
 ALL = list(methods())
 QUICK = {"smart": {"epochs": 60}, "gc": {"partitions": 3}}
@@ -53,3 +58,26 @@ def ordinary_and_extreme(classes: int) -> tuple[np.ndarray, np.ndarray]:
     other, odd = over_confident(1000, classes, seed=7), extreme(classes)
     features = np.resize(other.features, (len(odd), other.features.shape[1]))
     return np.concatenate([other.logits, odd]), np.concatenate([other.features, features])
+
+
+def temperatures_off(calibrator: Calibrator, logits: np.ndarray) -> np.ndarray:
+    """(N,) how far the engine's temperatures may lie from exact ones, relative to them.
+
+    SMART's network is float32: layer by layer, an error is relative to the sum of the absolute values of all terms,
+    which cancel where logits of 1e30 have either sign. Other networks are float64, and what is left is one rounding.
+    """
+    off = np.full(len(logits), float32_bound(2))
+    if not isinstance(calibrator, SMART):
+        return off
+    values = INDICATORS[calibrator.indicator](Logits(torch.from_numpy(logits))).double()
+    scale = (values.abs() + calibrator.mean_.abs()) / calibrator.std_
+    terms = 4  # of the indicator and its standardisation
+    for weight, bias in mlp.unpack(calibrator.theta_.double(), calibrator._sizes()):
+        scale = scale @ weight.abs().T + bias.abs()
+        terms += len(weight.T) + 1
+    return off + float32_bound(terms / 2, scale[:, 0].numpy() / calibrator.temperatures(logits))
+
+
+def probabilities_off(calibrator: Calibrator, logits: np.ndarray) -> np.ndarray:
+    """(N, 1) how far the engine's probabilities may lie from exact ones."""
+    return PROBABILITY + moved_by_temperature(temperatures_off(calibrator, logits), calibrator.classes_)[:, None]

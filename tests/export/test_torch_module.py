@@ -14,7 +14,8 @@ from smart_core.calibrators import Calibrator, get
 from smart_core.errors import ExportError
 from smart_core.export import as_module
 from tests.calibrators.problems import over_confident
-from tests.export.fits import ALL, arguments, fitted, ordinary_and_extreme
+from tests.export.fits import ALL, arguments, fitted, ordinary_and_extreme, probabilities_off
+from tests.tolerance import assert_within
 
 TRACED = ["ts", "ets", "matrix", "dirichlet", "pts", "cts", "spline", "gc", "fc", "histogram", "beta", "smart"]
 """One of each way to the probabilities; ProCal has none that a trace can record."""
@@ -26,6 +27,14 @@ def tensors(calibrator: Calibrator, classes: int) -> list[torch.Tensor]:
 
 def expected(calibrator: Calibrator, given: list[torch.Tensor]) -> torch.Tensor:
     return calibrator.predict_proba(given[0], features=given[1] if len(given) > 1 else None)
+
+
+def assert_same(calibrator: Calibrator, found: torch.Tensor, given: list[torch.Tensor]) -> None:
+    """A recorded program may multiply matrices in an order of its own; its predictions are the engine's."""
+    rows = expected(calibrator, given)
+    assert_within(found, rows, probabilities_off(calibrator, given[0].numpy()))
+    if calibrator.keeps_top1:
+        assert torch.equal(found.argmax(dim=1), rows.argmax(dim=1))
 
 
 @pytest.mark.parametrize("classes", [2, 6])
@@ -43,9 +52,12 @@ def test_exported_with_any_number_of_rows(id: str) -> None:
     given = tensors(calibrator, 4)
     rows = torch.export.Dim("rows", min=2)
     program = torch.export.export(
-        as_module(calibrator), tuple(part[:7] for part in given), dynamic_shapes=tuple({0: rows} for _ in given)
+        as_module(calibrator),
+        tuple(part[:7] for part in given),
+        dynamic_shapes=tuple({0: rows} for _ in given),
+        strict=False,  # the default since PyTorch 2.7
     )
-    assert torch.equal(program.module()(*given), expected(calibrator, given))
+    assert_same(calibrator, program.module()(*given), given)
 
 
 @pytest.mark.parametrize("id", ["smart", "ets", "gc", "isotonic"])
@@ -55,8 +67,7 @@ def test_traced_on_seven_rows_it_holds_for_others(id: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the deprecation, and of the sizes of what was learned, which are constant
         traced = torch.jit.trace(as_module(calibrator), tuple(part[:7] for part in given), check_trace=False)
-    # TorchScript multiplies matrices in an order of its own, which differs from processor to processor
-    torch.testing.assert_close(traced(*given), expected(calibrator, given), rtol=0, atol=1e-6)
+    assert_same(calibrator, traced(*given), given)
 
 
 def test_stacked_on_a_model_it_is_saved_and_loaded_with_it() -> None:
@@ -139,4 +150,4 @@ def test_wrong_use_is_one_sentence() -> None:
     with pytest.raises(ExportError, match=r"reads features \(300, 8\); got \(300, 7\)"):
         gc(z, x[:, :7])
     with pytest.raises(ExportError, match="a trace cannot record"):
-        torch.export.export(as_module(fitted("procal", fit_on)), (z, x))
+        torch.export.export(as_module(fitted("procal", fit_on)), (z, x), strict=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smart_core.figures.amounts import amount, number, unit
 from smart_core.figures.cells import OverSeeds, best_cell, cell_inks
 from smart_core.figures.theme import ink, sequential
 from tests.figures.test_theme import contrast
@@ -34,12 +33,6 @@ def test_a_cells_text_has_its_spread_only_over_several_seeds():
     assert [cells.text("ece", 0, j) for j in range(3)] == ["0.62<br>±0.01", "2.00", ""]
     assert cells.words("ece", 0, 0) == "ECE 0.62\u00a0% ± 0.01\u00a0% over 2 seeds"
     assert cells.words("ece", 0, 1) == "ECE 2.00\u00a0%"
-
-
-def test_amounts_have_the_unit_of_their_metric():
-    assert (number("ece", 0.00614), amount("ece", 0.00614), unit("ece")) == ("0.61", "0.61\u00a0%", "ECE, %")
-    assert (number("nll", 0.20381), amount("nll", 0.20381), unit("nll")) == ("0.204", "0.204", "NLL")
-    assert (number("ece", np.nan), amount("ece", np.nan)) == ("", "unknown")
 
 
 @pytest.mark.parametrize(("higher", "place"), [(False, (1, 0)), (True, (0, 1))])

@@ -15,8 +15,8 @@ from smart_core.kernels.smart_gradient import Samples, SmartGradient
 from smart_core.metrics import charbonnier_soft_ece, top_label
 from smart_core.objectives import OBJECTIVES
 from smart_core.profile import DirectProfile, TableProfile, build_profile
+from tests.calibrators.checks import CIFAR10, cifar10
 from tests.calibrators.problems import over_confident
-from tests.conftest import real_data
 
 
 def widened(profile):
@@ -87,14 +87,15 @@ def test_a_whole_fit_is_pytorchs(classes: int, monkeypatch: pytest.MonkeyPatch):
     for name, epochs in (("objective", 50), ("nll", 50), ("gradient_norm", 20)):  # paths part slowly, by rounding
         close = first[name][:epochs], second[name][:epochs]
         np.testing.assert_allclose(*close, rtol=1e-3, atol=2e-6, err_msg=name)
-    # hundreds of steps on, rounding has led them to different ends, which differ from processor to processor
+    # hundreds of steps on, rounding has led them to different ends, which differ from processor to processor by a few
+    # hundredths of what training takes off the objective
     reached, by_pytorch = (objective(one, problem.logits, problem.labels) for one in (compiled, plain))
-    assert reached <= by_pytorch + 1e-4
+    assert reached <= by_pytorch + 0.1 * (second["objective"][0] - by_pytorch)
 
 
-def test_real_logits_give_the_same_figures_either_way(monkeypatch: pytest.MonkeyPatch):
-    folder = real_data("resnet50_cifar10_ce")
-    data = sc.load(val=folder / "val.pt", test=folder / "test.pt")
+@pytest.mark.parametrize("which", CIFAR10)
+def test_real_logits_give_the_same_figures_either_way(which: str, monkeypatch: pytest.MonkeyPatch):
+    data = cifar10(which)
     values = []
     for enabled in (True, False):
         monkeypatch.setattr(kernels, "enabled", enabled)

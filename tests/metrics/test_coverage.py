@@ -8,6 +8,7 @@ bias is smaller than it may be. None is wider than noise and bias can explain.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,8 @@ from tests.metrics.simulated import LAWS, PAIRS, ClassLaw, Model, TopLabelLaw, h
 
 Vector = NDArray[np.float64]
 
-SETS = 500
+SETS = int(os.environ.get("SMART_COVERAGE_SETS", "200"))
+"""Simulated test sets per law; `make soak` takes 500."""
 DRAWS = {"ece": 250, "adaece": 250, "smce": 90, "smece": 80}
 
 
@@ -36,13 +38,19 @@ def _share(hits: list[bool], what: str = "coverage") -> float:
     return share
 
 
+def _room(coverage: float, sets: int) -> float:
+    """Two standard deviations of the share of sets that are covered, beyond those of 500."""
+    return 2 * float(np.sqrt(coverage * (1 - coverage)) * max(1 / np.sqrt(sets) - 1 / np.sqrt(500), 0.0))
+
+
 def _assert_nominal(hits: list[bool]) -> None:
-    assert 0.93 <= _share(hits) <= 0.97
+    room = _room(0.95, len(hits))
+    assert 0.93 - room <= _share(hits) <= 0.97 + room
 
 
 def _assert_covers(found: list[Interval], truth: float, widest: float, most: float = 1.0) -> None:
     hits = [one.low <= truth <= one.high for one in found]
-    assert 0.93 <= _share(hits) <= most
+    assert 0.93 - _room(0.93, len(hits)) <= _share(hits) <= most + _room(most, len(hits))
     if truth == 0:
         _assert_nominal(hits)
     width = float(np.mean([one.high - one.low for one in found]))
@@ -173,7 +181,7 @@ def test_floor_holds_a_calibrated_model(metric: str) -> None:
     for _ in range(25):
         p, _ = law.draw(samples, generator)
         floor = noise_floor(metric, p, draws=600)
-        for _ in range(SETS // 25):
+        for _ in range(20):
             value = getattr(metrics, metric)(p, generator.random(samples) < p)
             hits.append(value <= floor.q95)
     _assert_nominal(hits)
@@ -191,10 +199,10 @@ def test_floor_of_the_classwise_error_holds_a_calibrated_model(classes: int) -> 
 
 
 def _assert_paired(found: list[Difference], truth: float) -> None:
-    assert _share([one.low <= truth <= one.high for one in found]) >= 0.93
+    assert _share([one.low <= truth <= one.high for one in found]) >= 0.93 - _room(0.93, len(found))
     rejected = _share([one.p_value < 0.05 for one in found], "rejected")
     if truth == 0:
-        assert rejected <= 0.07
+        assert rejected <= 0.07 + _room(0.07, len(found))
 
 
 def _paired(metric: str, name: str) -> list[Difference]:

@@ -11,7 +11,7 @@ import pytest
 
 import sample_logits
 from smart_core.cli import build_parser, main
-from smart_core.report_command import command
+from smart_core.cli.report import command
 
 
 def test_a_report_and_its_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_no_more_files_than_one_data_set_has() -> None:
     many = uploads.Handed(whole=(one,) * (uploads.FILES_AT_ONCE + 1), mark=("many",))
     read = reading.read(many, {})
     assert read.data is None
-    assert f"more than {uploads.FILES_AT_ONCE}" in str(read.fault)
+    assert f"more than {uploads.FILES_AT_ONCE}" in str(read.error)
 
 
 @pytest.mark.counts("access: places that lead out of the server's folder")

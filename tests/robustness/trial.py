@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.conftest import ROOT
 from tests.robustness.case import Case
+from tests.timing import slowdown
 
 SECONDS, PEAK = 5.0, 1_000_000_000
 """Seconds of work and bytes of memory that loading or describing one file may take."""
@@ -54,7 +55,7 @@ def judge(case: Case, name: str, answer: dict[str, Any]) -> Outcome:
         faults.append(said)
     if result == "refused":
         faults += [f"{words}: {said!r}" for words in sentence_faults(said, name)]
-    if answer["seconds"] > SECONDS:
+    if answer["seconds"] > SECONDS and answer["seconds"] > SECONDS * slowdown():
         faults.append(f"took {answer['seconds']:.1f} s")
     if answer["peak"] > PEAK:
         faults.append(f"took {answer['peak'] / 1e6:.0f} MB")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import smart_core as sc
-from smart_core.data.load import describe
+from smart_core.data import Document
 from tests.conftest import ROOT
 
 SPARE = 1 << 30
@@ -113,7 +113,7 @@ def attempt(path: Path, as_bytes: bool, watch: Watch) -> dict[str, Any]:
         outcome, said = "error", f"{type(error).__name__}: {error}"
     loaded = time.process_time()
     try:
-        listed = describe(path if not as_bytes else (path.name, source["source"]))
+        listed = Document.open(path if not as_bytes else (path.name, source["source"])).describe()
         described = "" if all(info.key.isprintable() for info in listed) else "a key has control characters"
     except sc.LogitFileError as error:
         described = "" if str(error).isprintable() else "describe says more than one line"
@@ -132,7 +132,7 @@ def main() -> None:
     watch = Watch()
     for name in warm:  # what is imported at first use is imported now
         sc.load(Path(name))
-        describe(Path(name))
+        Document.open(Path(name)).describe()
     limit_memory()
     for name, as_bytes in rest:
         print(json.dumps({"start": name}), flush=True)

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 
 from smart_core.theory.certificate import Certificate, Step, certificate
 from tests.metrics.samples import Pair, forecasts, small_sets
+from tests.metrics.test_smooth_calibration import HIGHS
 
 
 def smce_by_highs(p: np.ndarray, a: np.ndarray) -> float:
@@ -41,7 +42,7 @@ def test_every_term_by_another_route(sigma: float, delta: float) -> None:
     p, hit = forecasts(40, seed=5, shift=-0.15)
     a = hit.astype(float)
     found = certificate(p, hit, sigma=sigma, delta=delta, bins=15)
-    assert found.smce == pytest.approx(smce_by_highs(p, a), abs=1e-9)
+    assert found.smce == pytest.approx(smce_by_highs(p, a), abs=HIGHS)
     h = np.mean([kernel_mean(lambda u, y=y: math.hypot(y - u, delta), q, sigma) for q, y in zip(p, a, strict=True)])
     assert found.h == pytest.approx(h, abs=1e-7)
     radius = max(kernel_mean(lambda u, q=q: abs(q - u), q, sigma) for q in np.linspace(0, 1, 41))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from smart_core.calibrators import get
-from smart_core.data.laws import LAWS
-from smart_core.data.simulate import simulate
+from smart_core.data.simulate import LAWS, simulate
 from smart_core.errors import CalibrationError
 from smart_core.theory.knot_law import identifiable, knot_law
 from smart_core.theory.playground import Playground, law_at, playground, sizes_below, unfitted

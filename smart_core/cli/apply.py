@@ -1,0 +1,50 @@
+"""The command `apply`: calibrated probabilities from a saved calibrator."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from smart_core.cli.arguments import add_command, add_json, add_role
+from smart_core.cli.output import check_targets, notes, show
+from smart_core.errors import CalibrationError
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = add_command(commands, "apply", "load a saved calibrator and write calibrated probabilities")
+    parser.add_argument("calibrator", metavar="CAL", help="file written by fit")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="logits, with or without labels")
+    add_role(parser)
+    parser.add_argument("--out", required=True, metavar="PROBS.npz", help="file to write (npz)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    """Load, apply, write probabilities."""
+    import numpy as np
+
+    from smart_core.atomic import replacing
+    from smart_core.calibrators import load_calibrator
+    from smart_core.cli.inputs import check_fits, roles_given
+    from smart_core.data.document import Document
+
+    if Path(options.out).suffix != ".npz":
+        raise CalibrationError(f"--out {options.out}: probabilities are written as npz; give a name that ends in .npz.")
+    check_targets(options)
+    calibrator = load_calibrator(options.calibrator, device=options.device)
+    parts = Document.open(options.files).logits(classes=calibrator.classes_, roles=roles_given(options))
+    check_fits(calibrator, parts, options)
+    written = {
+        f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()
+    }
+    with replacing(options.out) as handle:
+        np.savez_compressed(handle, **written)
+    shapes = {name: list(array.shape) for name, array in written.items()}
+    listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())
+    notices = list(dict.fromkeys(str(notice) for part in parts.values() for notice in part.notices))
+    done = f"{calibrator.label} applied: {listed}, written to {options.out}"
+    summary = {"out": str(options.out), "arrays": shapes, "notices": notices}
+    show(options, summary, "\n".join([done, *notes(notices)]))

@@ -1,0 +1,76 @@
+"""Arguments that several commands share. Nothing here imports the engine, so that --help is quick."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+METHODS_HELP = "all, or ids separated by commas (default: all); `smart methods` lists them"
+METRICS = "ece, adaece, cece, nll, brier, smce, smece, accuracy, mce, ece_l2, aurc"
+"""The metrics' names; here as text, so that --help does not wait for the engine."""
+
+
+def add_command(commands: Any, name: str, what: str) -> Any:
+    """A command whose line in the list of all is also the description in its own help."""
+    return commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="one bundle, or a logit file and its label file")
+    parser.add_argument("--val", nargs="+", metavar="FILE", help="validation: a bundle, or logits and labels")
+    parser.add_argument("--test", nargs="+", metavar="FILE", help="test: a bundle, or logits and labels")
+    parser.add_argument(
+        "--val-fraction",
+        type=float,
+        default=0.5,
+        help="share for validation when there is no split (default: 0.5)",
+    )
+    parser.add_argument("--split-seed", type=int, default=0, help="seed of that split (default: 0)")
+    add_role(parser)
+    add_json(parser)
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seeds", type=positive, default=5, help="fits of each random method (default: 5)")
+    parser.add_argument("--bins", type=positive, default=15, help="bins of the binned metrics (default: 15)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+
+
+def add_metric(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--metric", default="ece", metavar="NAME", help=f"{what}: one of {METRICS} (default: ece)")
+
+
+def add_role(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--role",
+        action="append",
+        type=role,
+        default=[],
+        metavar="ROLE=ARRAY",
+        help="which array of the files is what, e.g. val_logits=scores (of one side: val_ or test_ before logits, "
+        "labels, features, cw_l2, group; FILE:ARRAY where two files share a name); may be repeated",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", metavar="PATH", help="write the result as JSON; - for standard output")
+
+
+def numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers such as 0.01,0.05") from None
+
+
+def role(text: str) -> tuple[str, str]:
+    role, equals, array = text.partition("=")
+    if not (role and equals):
+        raise argparse.ArgumentTypeError(f"'{text}' is not ROLE=ARRAY such as val_logits=scores")
+    return role, array
+
+
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+    return int(text)

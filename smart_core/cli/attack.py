@@ -1,0 +1,151 @@
+"""The command `attack`: a user's model and images in, distances out; bad input is reported before the attack."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smart_core.cli.arguments import add_json, add_role, positive
+from smart_core.cli.output import check_targets, notes, show
+from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
+
+if TYPE_CHECKING:
+    from smart_core.run import Run
+
+BUNDLES = (".npz", ".safetensors")
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = commands.add_parser(
+        "attack",
+        help="Carlini-Wagner L2 distances of your own model on your own images",
+        description="How far each image is from the nearest one that the model calls something else: the "
+        "Carlini-Wagner L2 attack on the model's own predictions.",
+        epilog="The module named by --model is imported and its code is run: use this only for models of your own.",
+    )
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="MODULE:FACTORY",
+        help="package.module:factory; factory() gives a torch.nn.Module, images -> logits. Its code is run",
+    )
+    parser.add_argument("--weights", required=True, metavar="W", help="safetensors, or a saved state dict (.pt)")
+    parser.add_argument(
+        "--images",
+        required=True,
+        metavar="X.npz",
+        help="holds images (N, C, H, W), floats in [0, 1] or uint8; with --bundle also rows (N,), the images' row "
+        "numbers, where they are not the whole part",
+    )
+    parser.add_argument("--out", metavar="D.npz", help="file to write: cw_l2 (N,), NaN where the attack failed")
+    parser.add_argument("--bundle", metavar="B.npz", help="logits of the same model on the same images")
+    add_role(parser)
+    parser.add_argument("--part", choices=("val", "test"), default="test", help="the bundle's part (default: test)")
+    parser.add_argument("--out-bundle", metavar="B2.npz", help="the bundle with the distances in it, to write")
+    parser.add_argument("--batch-size", type=positive, default=256, help="images at a time (default: 256)")
+    parser.add_argument("--iterations", type=positive, default=1000, help="most iterations a step (default: 1000)")
+    parser.add_argument("--search-steps", type=positive, default=5, help="values of c an image (default: 5)")
+    parser.add_argument("--lr", type=float, default=5e-3, help="Adam's learning rate (default: 0.005)")
+    parser.add_argument("--initial-c", type=float, default=0.01, help="the first c (default: 0.01)")
+    parser.add_argument("--kappa", type=float, default=0.0, help="lead of the other class (default: 0)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    """Distances of a model on images, as a file, inside a bundle, or both."""
+    from smart_core.run import Run
+
+    check_targets(options)
+    with ProgressBar() as bar, stop_on_interrupt() as token:
+        summary = run_attack(options, Run(bar, token))
+    median = "" if summary["median"] is None else f", median distance {summary['median']:.4f}"
+    done = (
+        f"{summary['images']} images attacked in {summary['seconds']:.1f} s: "
+        f"{summary['failures']} failed{median}, written to {' and '.join(summary['out'])}"
+    )
+    show(options, summary, "\n".join([done, *notes(summary["notices"])]))
+
+
+def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
+    """Attack, write, and sum up: counts, the median distance (None where every attack failed), seconds, notices."""
+    import numpy as np
+    import torch
+
+    from smart_core.attacks import Search, carlini_wagner_l2
+    from smart_core.attacks.files import load_images, merged, part_of, save_distances
+    from smart_core.attacks.model import build_model, load_weights
+    from smart_core.cli.inputs import roles_given
+    from smart_core.data.bundle import save_bundle
+    from smart_core.data.load import load
+    from smart_core.device import resolve_device
+
+    _check_outputs(options)
+    search = Search(options.lr, options.iterations, options.search_steps, options.initial_c, options.kappa)
+    search.check()
+    place = resolve_device(options.device)
+    given = load_images(options.images)
+    notices = list(given.notices)
+    data, rows = None, given.rows
+    if options.bundle:
+        data = load(options.bundle, roles=roles_given(options))
+        rows = part_of(data, options.part, len(given.images), given.rows)
+    model = build_model(options.model)
+    load_weights(model, options.weights)
+    # convolutions on a CPU are faster in this order; the stub of `to` does not know it
+    model = model.to(place, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    start = time.monotonic()
+    result = carlini_wagner_l2(model, given.images, search, batch_size=options.batch_size, device=place, run=run)
+    seconds = time.monotonic() - start
+    notices += result.notices
+    if options.out:
+        save_distances(options.out, result.l2, given.rows)
+    if data is not None and rows is not None:
+        together, warning = merged(data, options.part, rows, result.l2, result.predictions)
+        save_bundle(together, options.out_bundle)
+        notices += [warning] if warning else []
+    return {
+        "images": len(result.l2),
+        "failures": result.failures,
+        "median": float(np.median(result.l2[result.success])) if result.success.any() else None,
+        "queries": int(result.queries.sum()),
+        "seconds": seconds,
+        "out": [str(path) for path in (options.out, options.out_bundle) if path],
+        "notices": notices,
+    }
+
+
+def _check_outputs(options: Namespace) -> None:
+    from smart_core.attacks import AttackError
+
+    if not (options.out or options.out_bundle):
+        raise AttackError("Give --out for a file of distances, or --bundle and --out-bundle for a bundle with them.")
+    if bool(options.bundle) != bool(options.out_bundle):
+        raise AttackError("--bundle and --out-bundle belong together: the bundle to read and the one to write.")
+    for path in (options.out, options.out_bundle):
+        if path and not Path(path).parent.is_dir():
+            raise AttackError(f"{path}: there is no such folder.")
+    _check_apart(options)
+    if options.out_bundle and Path(options.out_bundle).suffix.lower() not in BUNDLES:
+        raise AttackError(f"{options.out_bundle}: a bundle is written as {' or '.join(BUNDLES)}.")
+
+
+def _check_apart(options: Namespace) -> None:
+    """Raise where a file that is read would be overwritten, other than a bundle that gets its distances in place."""
+    from smart_core.attacks import AttackError
+
+    taken = {
+        Path(path).resolve(): flag
+        for flag, path in (("images", options.images), ("weights", options.weights), ("bundle", options.bundle))
+        if path
+    }
+    for flag, path in (("out", options.out), ("out-bundle", options.out_bundle), ("json", options.json)):
+        if not path or (flag, path) == ("json", "-"):
+            continue
+        other = taken.get(Path(path).resolve())
+        if other and (other, flag) != ("bundle", "out-bundle"):
+            raise AttackError(f"--{flag} {path} is the file of --{other}; give another name.")
+        taken[Path(path).resolve()] = flag

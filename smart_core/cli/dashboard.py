@@ -1,0 +1,165 @@
+"""The command `dashboard`: read the files, then run the app.
+
+Streamlit runs in this process, so a file is read once: every session opens with the data sets in `opened`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import runpy
+import socket
+import sys
+from argparse import Namespace
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from smart_core.bundled import APP, is_sample, located
+from smart_core.cli.arguments import add_command, add_role
+from smart_core.errors import LogitFileError, SmartError
+
+if TYPE_CHECKING:
+    from smart_core.data.logitset import LogitSet
+    from smart_core.data.roles.assign import Roles
+
+FIRST_PORT, PORTS_TRIED = 8501, 100
+MOST_SETS = 8
+"""Data sets that a session of the dashboard keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A data set read from the command line's files, and the Python that loads it again."""
+
+    data: LogitSet
+    call: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Opened:
+    """What every session opens with; the first set, or else the first sample, is the one in view."""
+
+    sets: list[Given] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
+
+
+opened = Opened()
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = add_command(commands, "dashboard", "the app in the browser, with these files loaded")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="bundles, each a data set, or one logit file and its label file; or sample:NAME (default: the samples)",
+    )
+    parser.add_argument("--port", type=_port, help="port to listen on (default: 8501, or the next free one)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="H",
+        help="address to listen on (default: 127.0.0.1, this machine only); whoever reaches it can use the app",
+    )
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
+    add_role(parser)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port; give a whole number from 1 to 65535")
+    return int(text)
+
+
+def run(options: Namespace) -> None:
+    """Serve the app until it is stopped. Files that cannot be read end it before the server starts."""
+    from smart_core.cli.inputs import roles_given
+
+    names = [file for file in options.files if is_sample(file)]
+    opened.samples = [located(name).stem for name in names]
+    opened.sets = read([file for file in options.files if file not in names], roles_given(options))
+    port = free_port(options.host, options.port)
+    if not is_loopback(options.host):
+        print(
+            f"smart dashboard: it listens on {options.host}, not on this machine only: "
+            f"whoever can reach port {port} can use it and see the data in it.",
+            file=sys.stderr,
+        )
+    print(f"Dashboard: {address(options.host, port)} (Ctrl-C stops it)", flush=True)
+    flags = [f"--server.address={options.host}", f"--server.port={port}"]
+    # its own message would ask an outside host for this machine's address, its first question for an e-mail address
+    flags += ["--logger.hideWelcomeMessage=true", "--server.showEmailPrompt=false"]
+    flags += ["--server.headless=true"] if options.no_browser else []
+    sys.argv = ["streamlit", "run", str(APP / "dashboard.py"), *flags]
+    runpy.run_module("streamlit", run_name="__main__")
+
+
+def read(files: list[str], roles: Roles | None = None) -> list[Given]:
+    """The files as one data set where they make one (logits and labels, validation and test), else one per file."""
+    if not files:
+        return []
+    try:
+        return [_given(files, roles)]
+    except LogitFileError as error:
+        together = error
+    if len(files) == 1:
+        raise together
+    found: list[Given] = []
+    faults: list[LogitFileError] = []
+    for file in files:
+        try:
+            found.append(_given([file], roles))
+        except LogitFileError as error:
+            faults.append(error)
+    if faults:
+        raise faults[0] if found else together
+    if len(found) > MOST_SETS:
+        raise LogitFileError(f"{len(found)} data sets were given; a session keeps {MOST_SETS}: give fewer files.")
+    return found
+
+
+def _given(files: list[str], roles: Roles | None) -> Given:
+    from smart_core.data.load import load
+
+    source = files[0] if len(files) == 1 else files
+    quoted = json.dumps(source, ensure_ascii=False)
+    if not roles:
+        return Given(load(source), f"sc.load({quoted})")
+    return Given(load(source, roles=roles), f"sc.load({quoted}, roles={roles!r})", {"roles": roles})
+
+
+def free_port(host: str, port: int | None) -> int:
+    """The port asked for, or the first free one from 8501 on."""
+    candidates = range(FIRST_PORT, FIRST_PORT + PORTS_TRIED) if port is None else [port]
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in candidates:
+        try:
+            socket.create_server((host, candidate), family=family).close()
+        except OSError as error:
+            fault = error
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                break  # the address is at fault, not the port
+        else:
+            return candidate
+    where = f"--host {host}" if port is None else f"--host {host} --port {port}"
+    reason = str(fault.strerror).partition(" (")[0]
+    raise SmartError(f"{where}: the server cannot listen there ({reason}); choose another address or port.") from fault
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def address(host: str, port: int) -> str:
+    """Where a browser on this machine finds it."""
+    if host in ("0.0.0.0", "::"):
+        host = "localhost"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,65 @@
+"""The command `fit`: fit one method and save it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from smart_core.cli.arguments import add_command, add_files
+from smart_core.cli.output import check_targets, notes, show
+from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
+from smart_core.formatting import plural
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = add_command(commands, "fit", "fit one method on the validation part and save it")
+    add_files(parser)
+    parser.add_argument("--method", default="smart", help="id of the method (default: smart)")
+    parser.add_argument(
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="settings of the method; may be repeated",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of every random choice (default: 0)")
+    parser.add_argument("--out", required=True, metavar="CAL", help="file to write (safetensors)")
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+
+
+def run(options: Namespace) -> None:
+    """Fit and save."""
+    from smart_core.calibrators import get, methods, select
+    from smart_core.cli.inputs import assignments_and_files, check_arrays, load_validation, parse_settings
+    from smart_core.device import resolve_device
+    from smart_core.experiments.fitting import fit_part
+    from smart_core.run import Run
+
+    (id,) = select([options.method])
+    assignments, files = assignments_and_files(options)
+    settings = {"seed": options.seed, "device": options.device, **parse_settings(methods()[id], assignments)}
+    calibrator = get(id, **settings)
+    calibrator.check_settings()
+    resolve_device(calibrator.device)
+    options.files = files
+    check_targets(options)
+    part, head, notices = load_validation(options, files)
+    check_arrays(methods()[id], part, head, files or options.val)
+    with ProgressBar() as bar, stop_on_interrupt() as token:
+        fitted = fit_part(calibrator, part, head, Run(bar, token))
+    calibrator.save(options.out)
+    notices = [*notices, *calibrator.notices_]
+    summary = {
+        "method": id,
+        "settings": calibrator.settings_dict(),
+        "parameters": calibrator.parameters,
+        "samples": len(part),
+        "fit_seconds": fitted.seconds,
+        "notices": notices,
+        "out": str(options.out),
+    }
+    samples = plural(len(part), "sample")
+    done = f"{calibrator.label} fitted on {samples} in {fitted.seconds:.2f} s, written to {options.out}"
+    show(options, summary, "\n".join([done, *notes(notices)]))

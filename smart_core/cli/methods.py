@@ -1,0 +1,80 @@
+"""The command `methods`: the calibrators and their settings."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from smart_core.cli.arguments import add_command, add_json
+from smart_core.cli.output import check_targets, show
+from smart_core.cli.terminal import table
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = add_command(commands, "methods", "the calibrators, and the settings of one of them")
+    parser.add_argument("method", nargs="?", metavar="ID", help="show the settings of this method")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    """The registry, or one method's settings."""
+    from smart_core.calibrators import methods as all_methods
+    from smart_core.calibrators import select
+
+    chosen = select([options.method]) if options.method else list(all_methods())
+    check_targets(options)
+    cards = {id: method_card(all_methods()[id]) for id in chosen}
+    text = settings_text(cards[chosen[0]]) if options.method else methods_text(cards)
+    show(options, cards, text)
+
+
+def methods_text(cards: dict[str, dict[str, Any]]) -> str:
+    """The registry."""
+    rows = [
+        (id, card["label"], "yes" if card["keeps_top1"] else "no", needs_text(card), card["summary"])
+        for id, card in cards.items()
+    ]
+    return table(("id", "method", "keeps top-1", "needs", "what it does"), rows)
+
+
+def needs_text(card: dict[str, Any]) -> str:
+    """Which arrays beyond logits and labels a method takes."""
+    optional = f"{', '.join(card['uses'])}, if there are any" if card["uses"] else ""
+    return ", ".join(card["needs"]) or optional
+
+
+def settings_text(card: dict[str, Any]) -> str:
+    """One method and its settings."""
+    rows = [(item["name"], item["default"], _allowed(item), item["help"]) for item in card["settings"]]
+    return "\n".join([f"{card['label']}: {card['summary']}", table(("setting", "default", "values", "meaning"), rows)])
+
+
+def _allowed(item: dict[str, Any]) -> str:
+    if item["choices"]:
+        return "|".join(str(choice) for choice in item["choices"])
+    low, high = ("" if item[end] is None else f"{item[end]:.10g}" for end in ("low", "high"))
+    return f"{low}..{high}" if low or high else ""
+
+
+def method_card(method: Any) -> dict[str, Any]:
+    """What the registry knows of a method."""
+    return {
+        "label": method.label,
+        "summary": method.summary,
+        "keeps_top1": method().keeps_top1,
+        "needs": list(method.needs),
+        "uses": list(method.uses),
+        "stochastic": method.stochastic,
+        "settings": [
+            {
+                "name": item.name,
+                "default": item.default,
+                "help": item.help,
+                "low": item.low,
+                "high": item.high,
+                "choices": None if item.choices is None else list(item.choices),
+            }
+            for item in method.settings()
+        ],
+    }

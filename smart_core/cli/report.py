@@ -1,0 +1,124 @@
+"""The command `report`: files in, one HTML file out, which says how it was made."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smart_core.atomic import replacing
+from smart_core.cli.arguments import METHODS_HELP, add_command, add_files, add_metric, add_study
+from smart_core.cli.output import check_targets, show
+from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
+from smart_core.errors import CalibrationError
+
+if TYPE_CHECKING:
+    from smart_core.run import Run
+
+WRITING = 0.9
+"""Share of the progress at which everything is computed."""
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = add_command(
+        commands, "report", "verdict, leaderboard and figures in one HTML file that needs nothing else"
+    )
+    add_files(parser)
+    parser.add_argument("--methods", default="all", help=METHODS_HELP)
+    add_metric(parser, "metric that methods are ranked by")
+    parser.add_argument(
+        "--sensitivity", action="store_true", help="refit SMART over the paper's grid of sigma and delta too"
+    )
+    parser.add_argument("--out", required=True, metavar="REPORT.html", help="file to write (html)")
+    add_study(parser)
+
+
+def run(options: Namespace) -> None:
+    """The self-contained report."""
+    from smart_core.device import resolve_device
+    from smart_core.run import Run
+
+    resolve_device(options.device)
+    check_targets(options)
+    with ProgressBar() as bar, stop_on_interrupt() as token:
+        summary = run_report(options, Run(bar, token))
+    show(options, summary, f"{summary['verdict']}\nwritten to {summary['out']} ({summary['bytes'] / 1e6:.1f} MB)")
+
+
+def run_report(options: Namespace, run: Run) -> dict[str, Any]:
+    """Fit, evaluate, write, and sum up: the verdict, the best method, where the file is and how large."""
+    from smart_core.calibrators import select
+    from smart_core.cli.inputs import load_data
+    from smart_core.evaluation import metric_named
+    from smart_core.report.make import findings
+    from smart_core.report.page import report_html
+    from smart_core.report.reproduce import compare_code
+    from smart_core.report.verdict import repair_verdict
+
+    if Path(options.out).suffix.lower() not in (".html", ".htm"):
+        raise CalibrationError(f"--out {options.out}: a report is written as html; give a name that ends in .html.")
+    ids = select(options.methods)
+    metric_named(options.metric)
+    data = load_data(options)
+    found = findings(
+        data,
+        ids,
+        options.seeds,
+        bins=options.bins,
+        metric=options.metric,
+        sensitivity=options.sensitivity,
+        device=options.device,
+        code=compare_code(_loading(options), ids, options.seeds, options.bins, options.metric),
+        command=command(options),
+        run=run.part(0.0, WRITING),
+    )
+    content = report_html(found, run.part(WRITING, 1.0)).encode()
+    with replacing(options.out) as handle:
+        handle.write(content)
+    return {
+        "out": str(options.out),
+        "bytes": len(content),
+        "best": found.comparison.best,
+        "verdict": repair_verdict(found.comparison).replace("\u00a0", " "),
+        "methods": {id: row.available for id, row in found.comparison.results.items()},
+    }
+
+
+def command(options: Namespace) -> str:
+    """The command line that writes the same report; files by their names alone, whoever reads it has other folders."""
+    words = ["smart", "report", *_names(options.files)]
+    for side in ("val", "test"):
+        if getattr(options, side):
+            words += [f"--{side}", *_names(getattr(options, side))]
+    choices: dict[str, tuple[Any, Any]] = {
+        "val-fraction": (options.val_fraction, 0.5),
+        "split-seed": (options.split_seed, 0),
+        "metric": (options.metric, "ece"),
+        "bins": (options.bins, 15),
+    }
+    for role, array in options.role:
+        words += ["--role", f"{role}={array}"]
+    for name, (value, default) in choices.items():
+        words += [f"--{name}", str(value)] if value != default else []
+    words += ["--methods", options.methods, "--seeds", str(options.seeds)]
+    words += ["--sensitivity"] if options.sensitivity else []
+    return shlex.join([*words, "--out", Path(options.out).name])
+
+
+def _loading(options: Namespace) -> str:
+    from smart_core.cli.inputs import roles_given
+    from smart_core.report.reproduce import load_code
+
+    choices = {
+        "val_fraction": (options.val_fraction, 0.5),
+        "split_seed": (options.split_seed, 0),
+        "roles": (roles_given(options), None),
+    }
+    chosen = {name: value for name, (value, default) in choices.items() if value != default}
+    return load_code(_names(options.files), _names(options.val), _names(options.test), **chosen)
+
+
+def _names(paths: list[str] | None) -> list[str]:
+    return [Path(path).name for path in paths or []]

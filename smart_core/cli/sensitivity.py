@@ -1,0 +1,86 @@
+"""The command `sensitivity`: SMART over a grid of sigma and delta."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from smart_core.cli.arguments import add_command, add_files, add_metric, add_study, numbers
+from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
+from smart_core.cli.terminal import ProgressBar, stop_on_interrupt, table
+from smart_core.errors import CalibrationError
+from smart_core.formatting import plural
+
+if TYPE_CHECKING:
+    from smart_core.experiments.sensitivity import Sensitivity
+
+SIGMA_HELP = "bandwidths, numbers separated by commas (default: 0.01,0.05,0.1,0.5,1)"
+DELTA_HELP = "Charbonnier smoothings, numbers separated by commas (default: 0.001,0.01,0.1,1)"
+
+
+def add(commands: Any) -> None:
+    """The arguments of the command."""
+    parser = add_command(commands, "sensitivity", "SMART over a grid of sigma and delta")
+    add_files(parser)
+    parser.add_argument("--sigma", type=numbers, default=None, metavar="A,B,...", help=SIGMA_HELP)
+    parser.add_argument("--delta", type=numbers, default=None, metavar="A,B,...", help=DELTA_HELP)
+    add_metric(parser, "metric of the printed grid")
+    add_study(parser)
+
+
+def run(options: Namespace) -> None:
+    """The heatmap as a table."""
+    import numpy as np
+
+    from smart_core.cli.inputs import load_data
+    from smart_core.device import resolve_device
+    from smart_core.evaluation import metric_named
+    from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
+    from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
+
+    metric_named(options.metric)
+    resolve_device(options.device)
+    check_targets(options)
+    data = load_data(options)
+    with ProgressBar() as bar, stop_on_interrupt() as token:
+        result = run_sensitivity(
+            data,
+            options.sigma or PAPER_SIGMAS,
+            options.delta or PAPER_DELTAS,
+            options.seeds,
+            metric=options.metric,
+            bins=options.bins,
+            device=options.device,
+            progress=bar,
+            cancel=token,
+        )
+    if result.complete and not np.isfinite(result.mean()).any():
+        raise CalibrationError(f"{data.name}: no cell could be computed: {result.reason(0, 0)}")
+    show(options, result.to_dict(), grid_text(result, len(data.test)))
+    stop_unless(result.complete)
+
+
+def grid_text(result: Sensitivity, samples: int) -> str:
+    """The sensitivity grid, with its unit and what it must not be used for."""
+    from smart_core.evaluation import METRICS
+
+    header = ["sigma \\ delta", *(f"{delta:g}" for delta in result.deltas)]
+    rows = [
+        [f"{sigma:g}", *(metric_cell(result.metric, m, s) for m, s in zip(means, stds, strict=True))]
+        for sigma, means, stds in zip(result.sigmas, result.mean(), result.std(), strict=True)
+    ]
+    metric = METRICS[result.metric]
+    unit = " in per cent" if metric.percent else ""
+    seeds = "1 seed" if result.seeds == 1 else f"{result.seeds} seeds"
+    return "\n".join(
+        [
+            table(header, rows),
+            f"{metric.label}{unit} on {plural(samples, 'test sample')}, {seeds} a cell; +- is the spread over seeds.",
+            "The grid shows how much the settings matter. Taking its best cell would be selection on test data, "
+            "and its value would be too good.",
+            *notes(
+                f"sigma {item['sigma']:g}, delta {item['delta']:g}, seed {item['seed']}: {item['reason']}"
+                for item in result.reasons_list()
+            ),
+        ]
+    )

@@ -1,0 +1,91 @@
+"""The terminal: a progress bar, plain tables, and the interrupt key."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
+from threading import Event, current_thread, main_thread
+from types import FrameType
+from typing import Any, Self
+
+BAR_WIDTH = 28
+
+
+class ProgressBar:
+    """A bar with the time left, on standard error, only when that is a terminal; gone at the end of a `with`."""
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr.isatty()
+        self.start = time.monotonic()
+
+    def __call__(self, fraction: float, words: str) -> None:
+        if not self.shown:
+            return
+        filled = round(fraction * BAR_WIDTH)
+        elapsed = time.monotonic() - self.start
+        left = f"{elapsed * (1.0 - fraction) / fraction:4.0f} s left" if fraction > 0.01 else " " * 11
+        bar = "#" * filled + "." * (BAR_WIDTH - filled)
+        sys.stderr.write(f"\r[{bar}] {fraction:4.0%} {left}  {words[:50]:<50}")
+        sys.stderr.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r" + " " * 110 + "\r")
+            sys.stderr.flush()
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Event]:
+    """A token that the interrupt key sets, so that a study ends with what it has; a second press ends it at once."""
+    token = Event()
+    if current_thread() is not main_thread():  # only there can signals be handled
+        yield token
+        return
+
+    def press(number: int, frame: FrameType | None) -> None:
+        if token.is_set():
+            raise KeyboardInterrupt
+        token.set()
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield token
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def escape_unprintable() -> None:
+    """Print characters that the terminal's encoding lacks as escapes, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns padded to their widest cell; numbers to the right, words to the left."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
+    right = [all(_numeric(row[i]) for row in cells) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        )
+        return "  ".join(parts).rstrip()
+
+    return "\n".join([line(list(header)), line(["-" * width for width in widths]), *map(line, cells)])
+
+
+def _numeric(cell: str) -> bool:
+    return not cell or cell[0] in "0123456789.-+<"

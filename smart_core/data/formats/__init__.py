@@ -1,0 +1,141 @@
+"""One reader per format, each from a `Source` to a `RawFile` of raw arrays or of the columns of a table.
+
+The content decides which reader is used; the extension decides only where the content cannot.
+To add a format, write a reader and add a line to `FORMATS` and, if its files begin with a mark, to `_MARKS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from io import BytesIO
+
+from smart_core.data.formats.limits import DAMAGED
+from smart_core.data.formats.raw import RawFile, Source
+from smart_core.data.logitset import Notice
+from smart_core.errors import LogitFileError
+from smart_core.formatting import error_text, printable
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be read; its reader is imported when it is needed."""
+
+    description: str
+    module: str
+    reader: str
+    extensions: tuple[str, ...]
+
+
+FORMATS = {
+    "npz": Format("an npz archive", "numpy_files", "read_npz", (".npz",)),
+    "npy": Format("an npy array", "numpy_files", "read_npy", (".npy",)),
+    "pt": Format("a PyTorch file", "torch_file", "read_torch_zip", (".pt", ".pth")),
+    "pt-legacy": Format("an old PyTorch file", "torch_file", "read_torch_legacy", (".pt", ".pth")),
+    "safetensors": Format("a safetensors file", "safetensors_file", "read_safetensors", (".safetensors",)),
+    "text": Format("a text table", "text_table", "read_text", (".csv", ".tsv")),
+    "parquet": Format("a parquet table", "arrow_table", "read_parquet", (".parquet",)),
+    "arrow": Format("an Arrow table", "arrow_table", "read_arrow", (".arrow", ".feather")),
+    "mat": Format("a MATLAB file", "mat_file", "read_mat", (".mat",)),
+    "pickle": Format("a pickle", "pickle_file", "read_pickle", (".p", ".pkl", ".pickle")),
+}
+EXTENSIONS = tuple(dict.fromkeys(extension for known in FORMATS.values() for extension in known.extensions))
+_READABLE = ", ".join(extension[1:] for extension in EXTENSIONS[:-1]) + f" and {EXTENSIONS[-1][1:]}"
+
+_MARKS = {
+    b"\x93NUMPY": "npy",
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+    b"MATLAB 5.0": "mat",
+    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": "pt-legacy",
+    **{bytes((0x80, protocol)): "pickle" for protocol in range(2, 6)},
+}
+"""First bytes of a file -> its format."""
+
+_GIVE_LOGITS = f"give a logit file ({_READABLE})"
+_UNREADABLE = {
+    b"\x89HDF\r\n\x1a\n": ("is an HDF5 file", "save the arrays as npz (in MATLAB: save -v7)"),
+    b"MATLAB 7.3": ("is a MATLAB 7.3 file, which is HDF5 inside", "save it with -v7 in MATLAB, or as npz"),
+    b"\x1f\x8b": ("is compressed with gzip", "uncompress it first"),
+    b"BZh": ("is compressed with bzip2", "uncompress it first"),
+    b"\xfd7zXZ": ("is compressed with xz", "uncompress it first"),
+    b"\x28\xb5\x2f\xfd": ("is compressed with zstd", "uncompress it first"),
+    b"\x89PNG": ("is a picture", _GIVE_LOGITS),
+    b"\xff\xd8\xff": ("is a picture", _GIVE_LOGITS),
+    b"%PDF": ("is a PDF", _GIVE_LOGITS),
+    b"FEA1": ("is a Feather file of the first version", "save it again with pyarrow.feather (version 2)"),
+}
+
+
+def read(source: Source) -> RawFile:
+    """Parse one file; whatever is wrong with it raises `LogitFileError`."""
+    if not source.data:
+        raise LogitFileError("is empty", "save or copy it again", file=source.name)
+    claimed, name = _claimed(source), sniff(source)
+    actual = FORMATS[name]
+    try:
+        module = importlib.import_module(f"{__name__}.{actual.module}")
+        reader: Callable[[Source], RawFile] = getattr(module, actual.reader)
+        raw = reader(source)
+    except LogitFileError:
+        raise
+    except Exception as error:  # parsers fail in every way there is; the user gets one sentence
+        problem = f"cannot be read as {actual.description} ({error_text(error)})"
+        raise LogitFileError(problem, DAMAGED, file=source.name) from error
+    if claimed != name.removesuffix("-legacy"):
+        given = f"extension '{printable(source.extension)}'" if source.extension else "missing extension"
+        raw.notices.append(Notice("format", f"{source.name}: read as {actual.description} despite its {given}."))
+    return replace(raw, split=source.split, folder=source.folder)
+
+
+def _claimed(source: Source) -> str | None:
+    """The format that the extension stands for."""
+    return next((name for name, known in FORMATS.items() if source.extension in known.extensions), None)
+
+
+def sniff(source: Source) -> str:
+    """The name of the format, from the content first; formats that cannot be read raise `LogitFileError`."""
+    data, claimed = source.data, _claimed(source)
+    for mark, (problem, fix) in _UNREADABLE.items():
+        if data.startswith(mark):
+            raise LogitFileError(problem, fix, file=source.name)
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _kind_of_zip(source)
+    for mark, name in _MARKS.items():
+        if data.startswith(mark):
+            return name
+    if len(data) > 8 and data[8:9] == b"{" and int.from_bytes(data[:8], "little") < 1 << 48:
+        return "safetensors"
+    if claimed in ("mat", "pickle"):
+        return claimed  # their oldest versions have no mark of their own
+    encoding = source.encoding
+    if encoding == "cp1252" and claimed != "text" and source.extension != ".txt":
+        encoding = None  # any noise without control bytes would pass for such text
+    if encoding is not None:
+        if claimed in ("text", None):
+            return "text"
+        problem = f"is text, not {FORMATS[claimed].description}"
+        raise LogitFileError(problem, "rename it to .csv, or save it again", file=source.name)
+    if claimed is None or claimed == "text":
+        raise LogitFileError("is in an unknown format", f"save the arrays in one of {_READABLE}", file=source.name)
+    return claimed
+
+
+def _kind_of_zip(source: Source) -> str:
+    try:
+        names = zipfile.ZipFile(BytesIO(source.data)).namelist()
+    except Exception as error:
+        raise LogitFileError("is a damaged zip archive", DAMAGED, file=source.name) from error
+    if any(name.endswith("/constants.pkl") for name in names):
+        fix = "save the logits and labels as tensors"
+        raise LogitFileError("is a TorchScript model, not logits", fix, file=source.name)
+    if any(name.endswith("data.pkl") for name in names):
+        return "pt"
+    if any(name.endswith(".npy") for name in names):
+        return "npz"
+    if any(name.startswith("xl/") for name in names):
+        raise LogitFileError("is an Excel workbook", "save the sheet as csv", file=source.name)
+    raise LogitFileError("is a zip archive without arrays", f"save the arrays in one of {_READABLE}", file=source.name)

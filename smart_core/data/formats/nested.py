@@ -1,0 +1,103 @@
+"""The arrays in nested containers, as a pickle or a torch file holds them, in one flat list with their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from smart_core.data.formats.limits import Budget, text_array
+from smart_core.data.formats.raw import MAX_ARRAYS, ArrayPath, RawArray, RawFile
+from smart_core.data.logitset import Array
+from smart_core.errors import LogitFileError
+
+MAX_DEPTH = 12
+_NUMBERS = {bool, int, float}
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An array inside a container, with the name of its type where it is not NumPy's."""
+
+    array: Array
+    dtype: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Unusable:
+    """An array that holds neither numbers nor text: its type and shape."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def flatten(tree: object, entries: int, budget: Budget, unwrap: Callable[[Any], Any] = lambda node: node) -> RawFile:
+    """The arrays of nested dicts, lists and tuples, each with its path.
+
+    Lists of numbers count as arrays. A sequence of exactly two containers is the published form
+    ((logits, labels) of validation, (logits, labels) of test). `entries` bounds the entries visited: a small file can
+    refer to one list many times over, but an honest tree has no more entries than the file has instructions.
+    """
+    walk = _Walk(entries + MAX_ARRAYS, budget, unwrap)
+    walk.visit(tree, (), None)
+    return walk.raw
+
+
+class _Walk:
+    def __init__(self, entries: int, budget: Budget, unwrap: Callable[[Any], Any]) -> None:
+        self.file, self.entries, self.budget, self.unwrap = budget.file, entries, budget, unwrap
+        self.raw = RawFile(self.file)
+
+    def visit(self, node: Any, path: ArrayPath, split: str | None) -> None:
+        node = self.unwrap(node)
+        leaf = node if isinstance(node, Leaf) else Leaf(node, None)
+        if isinstance(leaf.array, np.ndarray):
+            self.raw.arrays.append(RawArray.of(self.file, path, leaf.array, leaf.dtype, split=split))
+        elif isinstance(node, Unusable):
+            self.raw.arrays.append(RawArray.unusable(self.file, path, node.dtype, node.shape, split=split))
+        elif isinstance(node, Mapping | list | tuple) and node:
+            self.enter(node, path, split)
+
+    def enter(self, node: Any, path: ArrayPath, split: str | None) -> None:
+        self.spend(len(node))
+        if len(path) > MAX_DEPTH or len(self.raw.arrays) > MAX_ARRAYS:
+            problem = "nests its containers too deeply to be logits"
+            raise LogitFileError(problem, "save a flat dict of arrays", file=self.file)
+        if isinstance(node, Mapping):
+            for key, child in node.items():
+                self.visit(child, (*path, str(key)), split)
+        elif isinstance(node[0], bool | int | float | str) or self.is_matrix(node):
+            self.raw.arrays.append(self.from_list(node, path, split))
+        else:
+            children = [self.unwrap(child) for child in node]
+            pairs = len(node) == 2 and split is None and all(isinstance(c, list | tuple | Mapping) for c in children)
+            for index, child in enumerate(children):
+                self.visit(child, (*path, index), ("val", "test")[index] if pairs else split)
+
+    def is_matrix(self, node: list[Any] | tuple[Any, ...]) -> bool:
+        """Whether the entries are equally long rows of numbers; two of them are a pair of vectors instead."""
+        rows = [row for row in node if isinstance(row, list | tuple) and row]
+        if len(rows) != len(node) or len(rows) == 2:
+            return False
+        return len({len(row) for row in rows}) == 1 and all(isinstance(row[0], bool | int | float) for row in rows)
+
+    def from_list(self, node: list[Any] | tuple[Any, ...], path: ArrayPath, split: str | None) -> RawArray:
+        """A list of numbers or of words, or a list of rows of numbers."""
+        self.spend(sum(len(row) for row in node if isinstance(row, list | tuple)))
+        problem = "is a list of unequal or mixed entries"
+        unusable = RawArray(self.file, path, None, "list", (len(node),), split, problem=problem)
+        kinds = set(map(type, node))
+        if kinds == {str}:
+            words = text_array(node, unusable.label, self.budget, self.raw.notices)
+            return RawArray.of(self.file, path, words, split=split)
+        if kinds <= {list, tuple}:
+            kinds = {kind for row in node for kind in set(map(type, row))}
+        return RawArray.of(self.file, path, np.array(node), split=split) if kinds <= _NUMBERS else unusable
+
+    def spend(self, entries: int) -> None:
+        self.entries -= entries
+        if self.entries < 0:
+            problem = "repeats its lists until they are larger than the file"
+            raise LogitFileError(problem, "save plain arrays", file=self.file)

@@ -1,0 +1,145 @@
+"""csv, tsv and other delimited text, in UTF-8, UTF-16 or an older 8-bit encoding."""
+
+from __future__ import annotations
+
+import codecs
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pandas
+
+from smart_core.data.formats.limits import Budget, check_width, text_array
+from smart_core.data.formats.raw import Column, RawFile, Source
+from smart_core.data.logitset import Array, Notice
+from smart_core.errors import LogitFileError
+from smart_core.formatting import plural, printable
+
+MAX_TEXT_COLUMNS = 1000
+"""Labels, groups, a split, names and remarks are text; more columns of text would take minutes."""
+
+
+def _decoded(source: Source, notices: list[Notice]) -> bytes:
+    """The text as UTF-8, without a byte order mark."""
+    encoding = source.encoding
+    if encoding == "utf-8":
+        try:
+            source.data.decode()
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+    if encoding in (None, "utf-8"):
+        return source.data.removeprefix(codecs.BOM_UTF8)
+    text = source.data.decode(encoding, "replace")
+    name = "Windows-1252 (Latin-1)" if encoding == "cp1252" else encoding[:6].upper()
+    fix = "; if characters look wrong, save it again as UTF-8" if encoding == "cp1252" else ""
+    notices.append(Notice("encoding", f"{source.name}: read as {name} text{fix}."))
+    return text.removeprefix("\ufeff").encode()
+
+
+def read_text(source: Source) -> RawFile:
+    """The columns of a delimited text file, with or without a header line."""
+    raw = RawFile(source.name)
+    data = _decoded(source, raw.notices).replace(b"\r\n", b"\n").lstrip(b"\n")
+    comments = len(data) - len(data.lstrip(b"#"))
+    if comments:
+        data = data[comments:].lstrip(b" ")  # numpy.savetxt begins its header with #
+    lines = data[: 1 << 20].decode("utf-8", "replace").split("\n", 3)
+    separator = delimiter_of(lines[0], source.extension)
+    cells = _cells(lines[0], separator)
+    following = _cells(lines[1], separator) if len(lines) > 1 else []
+    check_width(source.name, len(cells))
+    raw.has_header = is_header(cells)
+    if raw.has_header and not any(map(is_number, following)) and source.extension not in (".csv", ".tsv"):
+        raise LogitFileError("is text, but not a table of numbers", "save the logits as csv or npz", file=source.name)
+    options: dict[str, Any] = {"sep": separator, "header": 0 if raw.has_header else None, "low_memory": False}
+    if separator == ";" and "," in "".join(lines[1:2]) and "." not in "".join(lines[1:2]):
+        options["decimal"] = ","
+    if separator == " ":
+        options["sep"] = r"\s+"
+    frame = _of_header_width(source.name, pandas.read_csv(BytesIO(data), skipinitialspace=True, **options))
+    # pandas renames repeated and empty names; the header's own are kept
+    names = cells if raw.has_header and len(cells) == frame.shape[1] else [str(name) for name in frame.columns]
+    budget = Budget(source.name, len(source.data))
+    arrays = _number_columns(frame)
+    if len(names) - len(arrays) > MAX_TEXT_COLUMNS:
+        problem = f"holds {len(names) - len(arrays):,} columns of text, more than a table of logits has"
+        raise LogitFileError(problem, "save the logits as numbers", file=source.name)
+    for i, name in enumerate(names):
+        if i not in arrays:
+            arrays[i] = _values(name, frame.iloc[:, i], 2 if raw.has_header else 1, budget, raw.notices)
+    raw.columns = [Column(name, arrays[i]) for i, name in enumerate(names)]
+    return raw
+
+
+def _number_columns(frame: Any) -> dict[int, Array]:
+    """Index -> column of numbers. They are taken out by type: one by one takes minutes where there are many."""
+    kinds = frame.dtypes.to_numpy()
+    columns: dict[int, Array] = {}
+    for kind in {kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "biuf"}:
+        indices = np.flatnonzero(kinds == kind)
+        block = frame.iloc[:, indices].to_numpy()
+        columns |= {int(index): block[:, i] for i, index in enumerate(indices)}
+    return columns
+
+
+def _of_header_width(file: str, frame: Any) -> Any:
+    """The frame with as many columns as the header has names, from the first.
+
+    Where the rows are longer, pandas takes their first cells for an index. If the last cells are empty, each line
+    ends in a delimiter; if they are not, the header does not belong to the rows.
+    """
+    if isinstance(frame.index, pandas.RangeIndex):
+        return frame
+    extra = frame.index.nlevels
+    whole = frame.reset_index(names=[f"cell {i}" for i in range(extra)])
+    if whole.iloc[:, -extra:].notna().any(axis=None):
+        width = frame.shape[1]
+        problem = f"cannot be read: rows of {width + extra} cells under a header of {width}"
+        raise LogitFileError(problem, "name every column", file=file)
+    return whole.iloc[:, :-extra].set_axis(frame.columns, axis=1)
+
+
+def delimiter_of(line: str, extension: str) -> str:
+    """The separator in the first line; the extension decides where there is none."""
+    counts = {mark: line.count(mark) for mark in ("\t", ";", ",")}
+    best = max(counts, key=lambda mark: counts[mark])
+    if counts[best]:
+        return best
+    if " " in line.strip():
+        return " "
+    return "\t" if extension == ".tsv" else ","
+
+
+def is_header(cells: list[str]) -> bool:
+    """A line with a cell that is not a number, or 0, 1, 2, ... as pandas names the columns of an array."""
+    if not all(is_number(cell) for cell in cells):
+        return True
+    return len(cells) > 2 and cells == [str(i) for i in range(len(cells))]
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, including nan and inf; a decimal comma counts."""
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    parts = line.split() if separator == " " else line.split(separator)
+    return [cell.strip().strip("\"'") for cell in parts]
+
+
+def _values(name: str, series: Any, first_line: int, budget: Budget, notices: list[Notice]) -> Array:
+    """The column as numbers, or as text where most of it is; a few stray words among numbers are an error."""
+    if pandas.api.types.is_numeric_dtype(series) or pandas.api.types.is_bool_dtype(series):
+        return np.asarray(series)
+    numbers = pandas.to_numeric(series, errors="coerce")
+    stray = np.asarray(numbers.isna() & series.notna())
+    if 0 < stray.sum() < len(series) / 2:
+        row = int(np.argmax(stray))
+        cell = f"line {row + first_line}, column '{printable(name)}' holds '{printable(str(series.iloc[row]))}'"
+        fix = f"correct or remove {plural(int(stray.sum()), 'such row')}"
+        raise LogitFileError(f"{cell}, which is not a number", fix, file=budget.file)
+    return text_array(series.fillna("").astype(str).tolist(), f"column '{printable(name)}'", budget, notices)

@@ -1,0 +1,104 @@
+"""The arrays of each split in one form; whatever must be the same for both splits is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from smart_core.data.formats.raw import RawArray
+from smart_core.data.logitset import Array, Notice, Part, read_only
+from smart_core.data.normalize import extras
+from smart_core.data.normalize.labels import binary, flat_labels, text_to_codes, zero_based
+from smart_core.data.normalize.logits import logits_of, oriented
+from smart_core.data.options import Options
+from smart_core.data.roles.assign import WHOLE, Assignment, could_be_labels, squeezed
+from smart_core.errors import LogitFileError
+from smart_core.formatting import plural
+
+
+@dataclass(frozen=True, eq=False)
+class Unlabelled:
+    """Logits (N, K) and, where the file has them, the features (N, D) of the same rows."""
+
+    logits: Array
+    features: Array | None
+    notices: tuple[Notice, ...]
+
+
+def parts_of(
+    assigned: Assignment, options: Options, notices: list[Notice]
+) -> tuple[dict[str, Part], tuple[str, ...] | None]:
+    """({split: part}, class names) from the arrays of each split."""
+    parts = assigned.parts.values()
+    label_items = [part["labels"] for part in parts]
+    score_items = [part["logits"] for part in parts]
+    labels = [flat_labels(item, notices) for item in label_items]
+    scores = oriented(score_items, [len(values) for values in labels], options.transposed, notices)
+    for item, matrix, other, values in zip(score_items, scores, label_items, labels, strict=True):
+        if len(matrix) != len(values):
+            where = item.file if item.file == other.file else f"{item.file} and {other.file}"
+            counts = f"has {plural(len(matrix), 'row')} but {other.label} has {len(values):,} entries"
+            raise LogitFileError(f"{item.label} {counts}", "save both from the same samples", file=where)
+    classes = _class_count(score_items, scores)
+    names_item = assigned.shared.get("class_names")
+    names = extras.class_names_of(names_item, max(classes, 2), notices) if names_item is not None else None
+    labels, names = text_to_codes(label_items, labels, names)
+    if classes == 1:
+        labels = binary(score_items[0], labels, options.labels_start_at, notices)
+    else:
+        labels = zero_based(label_items, labels, classes, options.labels_start_at, notices)
+    logits = logits_of(score_items, scores, options.values, notices)
+    rows = zip(assigned.parts.items(), logits, labels, strict=True)
+    return {split: _part(part, matrix, values, notices) for (split, part), matrix, values in rows}, names
+
+
+def unlabelled_of(
+    assigned: Assignment, classes: int | None, options: Options, notices: list[Notice]
+) -> dict[str, Unlabelled]:
+    """The logits of each split, under the prefix of its arrays ("", "val_" or "test_")."""
+    items = [part["logits"] for part in assigned.parts.values()]
+    rows = [_sample_count(part, classes) for part in assigned.parts.values()]
+    scores = oriented(items, rows, options.transposed, notices)
+    _class_count(items, scores)
+    logits = logits_of(items, scores, options.values, notices)
+    features = [
+        extras.features_of(part["features"], len(matrix), notices) if "features" in part else None
+        for part, matrix in zip(assigned.parts.values(), logits, strict=True)
+    ]
+    unique = tuple(dict.fromkeys(notices))
+    prefixes = ["" if split == WHOLE else f"{split}_" for split in assigned.parts]
+    return {name: Unlabelled(z, x, unique) for name, z, x in zip(prefixes, logits, features, strict=True)}
+
+
+def _sample_count(part: Mapping[str, RawArray], classes: int | None) -> int | None:
+    """The number of samples, from the labels beside the logits, else from the number of classes."""
+    labels = part.get("labels")
+    if labels is not None and could_be_labels(labels) and sum(n != 1 for n in labels.shape) == 1:
+        return max(labels.shape)
+    shape = squeezed(part["logits"].shape)
+    if classes is None or len(shape) == 0 or len(shape) > 2:
+        return None
+    height, width = (*shape, 1)[:2]
+    return width if height == classes != width else height
+
+
+def _class_count(items: Sequence[RawArray], scores: Sequence[Array]) -> int:
+    counts = [matrix.shape[1] for matrix in scores]
+    if len(set(counts)) > 1:
+        problem = f"{items[0].label} has {plural(counts[0], 'class')}, {items[1].label} {counts[1]:,}"
+        raise LogitFileError(problem, "give files of the same model", file=items[1].file)
+    return counts[0]
+
+
+def _part(found: Mapping[str, RawArray], logits: Array, labels: Array, notices: list[Notice]) -> Part:
+    rows = len(labels)
+    features, cw_l2, group = (found.get(role) for role in ("features", "cw_l2", "group"))
+    return Part(
+        logits=read_only(logits),
+        labels=read_only(np.array(labels, dtype=np.int64)),
+        features=None if features is None else extras.features_of(features, rows, notices),
+        cw_l2=None if cw_l2 is None else read_only(extras.cw_l2_of(cw_l2, rows, notices)),
+        group=None if group is None else read_only(extras.group_of(group, rows)),
+    )

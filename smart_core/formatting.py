@@ -1,0 +1,135 @@
+"""Numbers, counts, durations, sizes and foreign text: the one form that tables, figures, messages and pages share."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from smart_core.evaluation import Metric
+
+NBSP = "\u00a0"
+"""A space that does not break, between a number and its unit."""
+
+MISSING = "–"
+"""What stands for a value that is not known."""
+
+_OBJECT = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
+"""The default repr of an object, which contains its address."""
+
+
+def percent(value: float, decimals: int | None = None) -> str:
+    """A fraction in per cent, by default with one decimal, or two below 1 %: `4.3 %`, `0.61 %`."""
+    if not math.isfinite(value):
+        return MISSING
+    share = 100 * value
+    if decimals is None:
+        decimals = 1 if abs(share) >= 1 or share == 0 else 2
+    return f"{share:.{decimals}f}{NBSP}%"
+
+
+def _known(metric: str | Metric) -> Metric:
+    from smart_core.evaluation import metric_named  # evaluation itself formats its messages here
+
+    return metric_named(metric) if isinstance(metric, str) else metric
+
+
+def metric_number(metric: str | Metric, value: float) -> str:
+    """A metric's value without its unit: two decimals of per cent, or four decimals; empty where it is not known."""
+    if not math.isfinite(value):
+        return ""
+    return f"{100 * value:.2f}" if _known(metric).percent else f"{value:.4f}"
+
+
+def metric_value(metric: str | Metric, value: float) -> str:
+    """A metric's value with its unit: `0.61 %` for an ECE, `0.2041` for an NLL."""
+    if not math.isfinite(value):
+        return MISSING
+    return metric_number(metric, value) + (f"{NBSP}%" if _known(metric).percent else "")
+
+
+def metric_range(metric: str | Metric, low: float, high: float) -> str:
+    """Both ends of an interval without the unit: `0.43 – 0.81`."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return MISSING
+    return f"{metric_number(metric, low)} – {metric_number(metric, high)}"
+
+
+def metric_label(metric: str | Metric) -> str:
+    """A metric's name with its unit, for axes and headings: `ECE, %`."""
+    known = _known(metric)
+    return f"{known.label}, %" if known.percent else known.label
+
+
+def tick_format(metric: str | Metric) -> str:
+    """The d3 format of an axis that shows a metric."""
+    return ".1~%" if _known(metric).percent else ".3~f"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: `1 row`, `2,000 rows`, `3 classes`, `0 studies`."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def join_words(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return ", ".join(items[:-1]) + " and " + items[-1] if len(items) > 1 else "".join(items)
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `4 s`, `2 min 10 s`."""
+    whole = round(seconds)
+    if whole < 1:
+        return f"{seconds:.1f}{NBSP}s"
+    minutes, rest = divmod(whole, 60)
+    parts = ([f"{minutes}{NBSP}min"] if minutes else []) + ([f"{rest}{NBSP}s"] if rest or not minutes else [])
+    return " ".join(parts)
+
+
+def shorten(text: object, longest: int = 40) -> str:
+    """Text on one line, cut to `longest` characters with an ellipsis; nothing is escaped."""
+    words = " ".join(str(text).split())
+    return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """Text from a file on one line: unprintable characters replaced by `?`, cut after `limit` characters."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean if len(clean) <= limit else clean[: limit - 3] + "..."
+
+
+def first_few(items: Iterable[object], limit: int = 5) -> str:
+    """`a, b, c`, with `, ...` at the end where there are more than `limit`."""
+    texts = [str(item) for item in islice(items, limit + 1)]
+    return ", ".join(texts[:limit]) + (", ..." if len(texts) > limit else "")
+
+
+def quoted(items: Iterable[object], limit: int = 5) -> str:
+    """`'a', 'b', 'c'`, made printable, with `, ...` at the end where there are more than `limit`."""
+    return first_few((f"'{printable(str(item))}'" for item in items), limit)
+
+
+def error_text(error: Exception) -> str:
+    """The first line of another library's error, without the addresses of objects, for use in parentheses."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    return printable(_OBJECT.sub("something else", first) or type(error).__name__, 120).rstrip(".")
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """`60 x 4`, `60`, or `()` for a single value."""
+    return " x ".join(map(str, shape)) or "()"
+
+
+def bytes_text(count: int) -> str:
+    """`1.5 MB`."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,171 @@
+"""`smart dashboard FILE...`, and `sample:NAME` wherever a file is named."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import smart_core as sc
+from pages.shared.desk import SETS_KEPT
+from smart_core.bundled import sample_names
+from smart_core.cli import main
+from smart_core.cli.dashboard import MOST_SETS, Given, address, is_loopback, opened, read
+from tests.calibrators.problems import over_confident
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Bundles, and one data set in two files."""
+    for number in range(MOST_SETS + 1):
+        problem = over_confident(60, 5, seed=number)
+        np.savez(tmp_path / f"bundle{number}.npz", logits=problem.logits, labels=problem.labels)
+    np.save(tmp_path / "logits.npy", problem.logits)
+    np.save(tmp_path / "labels.npy", problem.labels)
+    np.save(tmp_path / "short.npy", problem.labels[:-1])
+    (tmp_path / "junk.npz").write_bytes(b"\0" * 50)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Instead of a server: the command line that Streamlit would get."""
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(runpy, "run_module", lambda *arguments, **named: None)
+    monkeypatch.setattr(opened, "sets", [])
+    monkeypatch.setattr(opened, "samples", [])
+    return lambda: sys.argv
+
+
+def names(files: list[str]) -> list[str]:
+    return [given.call for given in read(files)]
+
+
+def test_files_that_make_one_data_set_are_one(folder: Path):
+    assert names(["logits.npy", "labels.npy"]) == ['sc.load(["logits.npy", "labels.npy"])']
+    assert names(["bundle0.npz", "bundle1.npz"]) == ['sc.load("bundle0.npz")', 'sc.load("bundle1.npz")']
+    assert names([]) == []
+    (given,) = read(["bundle0.npz"], {"labels": "labels"})
+    assert given.call == """sc.load("bundle0.npz", roles={'labels': 'labels'})"""
+    assert given.options == {"roles": {"labels": "labels"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.npz"], "missing.npz: there is no such file"),
+        (["bundle0.npz", "junk.npz"], "junk.npz: "),
+        (["logits.npy", "short.npy"], "logits.npy and short.npy: array 'logits' has 60 rows"),
+        (["sample:nothing"], "There is no sample named 'nothing'; the samples are cifar10, "),
+        ([f"bundle{number}.npz" for number in range(MOST_SETS + 1)], "9 data sets were given"),
+        (["--host", "nowhere.invalid"], "--host nowhere.invalid: the server cannot listen there"),
+        (["--port", "70000"], "argument --port: '70000' is not a port"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_the_server_starts(
+    arguments: list[str],
+    said: str,
+    folder: Path,
+    served: Callable[[], list[str]],
+    capsys: pytest.CaptureFixture[str],
+):
+    try:
+        code: Any = main(["dashboard", *arguments])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"smart dashboard: {said}")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    assert served() == []
+
+
+def test_a_port_that_is_taken_is_said_and_the_default_moves_on(
+    served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["dashboard", "--port", str(port)]) == 2
+        assert f"--port {port}: the server cannot listen there" in capsys.readouterr().err
+        monkeypatch.setattr("smart_core.cli.dashboard.FIRST_PORT", port)
+        assert main(["dashboard", "--no-browser"]) == 0
+    (chosen,) = [word for word in served() if word.startswith("--server.port=")]
+    assert int(chosen.partition("=")[2]) > port
+    assert "--server.headless=true" in served()
+
+
+def test_others_are_let_in_only_when_asked_and_it_is_said(
+    served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str]
+):
+    assert main(["dashboard"]) == 0
+    assert "--server.address=127.0.0.1" in served()
+    assert capsys.readouterr().err == ""
+    assert main(["dashboard", "--host", "0.0.0.0"]) == 0
+    assert "--server.address=0.0.0.0" in served()
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert "whoever can reach port" in sentence
+    assert [is_loopback(host) for host in ("::1", "127.0.0.2", "localhost", "::", "lab.example")] == [
+        *(True, True, True, False, False)
+    ]
+    assert [address(host, 1) for host in ("0.0.0.0", "::1")] == ["http://localhost:1", "http://[::1]:1"]
+
+
+def opens_with(query: dict[str, str] | None = None) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
+    for name, value in (query or {}).items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def test_every_new_session_opens_with_what_was_given(
+    folder: Path, served: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+):
+    assert MOST_SETS == SETS_KEPT
+    assert main(["dashboard", "bundle1.npz", "bundle0.npz", "sample:digits"]) == 0
+    first, second = opened.sets
+    for _ in range(2):
+        app = opens_with()
+        assert app.session_state["data"] == first.data.content_hash[:12]
+        titles = [held.title for held in app.session_state["desk"].sets.values()]
+        assert sorted(titles) == ["bundle0", "bundle1"]
+    assert app.session_state["desk"].sets[second.data.content_hash[:12]].data is second.data
+    assert opens_with({"data": "digits"}).session_state["data"] == "digits"
+    monkeypatch.setattr(opened, "sets", [])
+    assert opens_with().session_state["data"] == "digits"
+
+
+def test_two_files_of_one_name_have_titles_of_their_own(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    contents = [(folder / f"bundle{number}.npz").read_bytes() for number in range(2)]
+    monkeypatch.setattr(opened, "sets", [Given(sc.load(content, name="same.npz"), "") for content in contents])
+    app = opens_with()
+    assert {held.title for held in app.session_state["desk"].sets.values()} == {"same", "same (2)"}
+
+
+def test_a_sample_is_named_wherever_a_file_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    data = sc.load("sample:digits")
+    assert data.content_hash == sc.load(ROOT / "sample_logits" / "digits.npz").content_hash
+    assert {path.stem for path in (ROOT / "sample_logits").glob("*.npz")} == set(sample_names())
+    saved = tmp_path / "ts.safetensors"
+    assert main(["fit", "--method", "ts", "--out", str(saved), "--set", "objective=nll", "sample:digits"]) == 0
+    assert main(["apply", str(saved), "sample:digits", "--out", str(tmp_path / "probs.npz")]) == 0
+    capsys.readouterr()
+    assert main(["inspect", "--val", "sample:digits", "--test", "sample:digits", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "digits"
+    with pytest.raises(sc.LogitFileError, match="There is no sample named"):
+        sc.load("sample:../digits")
+    kept = ROOT / "sample_logits" / "digits.npz"
+    assert main(["apply", str(saved), "sample:digits", "--out", str(kept)]) == 2
+    assert "this file is to be read" in capsys.readouterr().err
