@@ -12,8 +12,16 @@ from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.figures.theory_margin import feasible_chart, target_chart
 from smart_core.formatting import join_words, percent
-from smart_core.theory.margin_bounds import HALF_LINE, IMPOSSIBLE, INTERVAL, case_of, temperature_bounds
-from smart_core.theory.numerical_study import TargetStudy, random_study, target_study
+from smart_core.theory.margin_bounds import (
+    HALF_LINE,
+    IMPOSSIBLE,
+    INTERVAL,
+    TargetStudy,
+    case_of,
+    random_study,
+    target_study,
+    temperature_bounds,
+)
 
 STUDY_ROWS = 1000
 RANDOM, LOADED = "Random rows", "The loaded data"
@@ -110,8 +118,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     return f"""
 import numpy as np
 
-from smart_core.theory.margin_bounds import temperature_bounds
-from smart_core.theory.numerical_study import random_study, target_study
+from smart_core.theory.margin_bounds import random_study, target_study, temperature_bounds
 
 bounds = temperature_bounds([{margin:g}], {target:g}, {classes})
 print(bounds.case, bounds.lower, bounds.upper)

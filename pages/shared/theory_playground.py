@@ -17,8 +17,15 @@ from smart_core.figures.theme import style
 from smart_core.figures.theory_playground import recovery_chart, true_error_chart
 from smart_core.formatting import percent
 from smart_core.run import Run
-from smart_core.theory.knot_law import identifiable, knot_law
-from smart_core.theory.playground import DEFAULT_METHODS, Playground, law_at, playground, unfitted
+from smart_core.theory.playground import (
+    DEFAULT_METHODS,
+    Playground,
+    identifiable,
+    knot_law,
+    law_at,
+    playground,
+    unfitted,
+)
 
 KIND = "playground"
 KNOTS = (0.0, 3.0, 6.0, 10.0, 16.0)
@@ -151,8 +158,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         playground_result(study, asked, look)
     law = f'"{asked["law"]}"' if asked["law"] != DRAWN else f"knot_law({KNOTS}, {asked['knots']})"
     return f"""
-from smart_core.theory.knot_law import knot_law
-from smart_core.theory.playground import playground
+from smart_core.theory.playground import knot_law, playground
 
 result = playground({law}, {asked["rows"]}, {asked["classes"]}, {asked["methods"]}, seeds={asked["seeds"]})
 print(result.methods, result.sizes)

@@ -14,12 +14,25 @@ from smart_core import LogitSet
 from smart_core.figures.theme import style
 from smart_core.figures.theory_probe import path_chart, said, slice_chart
 from smart_core.formatting import join_words
-from smart_core.theory.counterexample import GROUPS, counterexample
-from smart_core.theory.nll_probe import Estimate, LocalTerms, growth, nll_derivative, witness
-from smart_core.theory.probes import Plateau
-from smart_core.theory.scaling_path import ScalingPath, scaling_path
-from smart_core.theory.slice_search import FoundSlice, find_conflict, underconfident_range
-from smart_core.theory.two_slice import TwoSlice, two_slice
+from smart_core.theory.nll_probe import (
+    Estimate,
+    LocalTerms,
+    Plateau,
+    ScalingPath,
+    growth,
+    nll_derivative,
+    scaling_path,
+    witness,
+)
+from smart_core.theory.two_slice import (
+    GROUPS,
+    FoundSlice,
+    TwoSlice,
+    counterexample,
+    find_conflict,
+    two_slice,
+    underconfident_range,
+)
 
 DEPTHS = (0.02, 0.05, 0.1, 0.2, 0.3)
 LARGEST = 1e6
@@ -242,9 +255,8 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         st.warning(condition_sentence(bad))
         st.markdown(f"Rows of two classes, T = 1: {join_words(groups)}.\n\n{condition_table(bad)}")
     return f"""
-from smart_core.theory.counterexample import GROUPS, counterexample
-from smart_core.theory.nll_probe import growth, local_terms, nll_derivative
-from smart_core.theory.probes import Plateau
+from smart_core.theory.nll_probe import Plateau, growth, local_terms, nll_derivative
+from smart_core.theory.two_slice import GROUPS, counterexample
 
 fitted = sc.calibrators.get("{fit}").fit(data.validation.logits, data.validation.labels)
 terms = local_terms(data.test.logits, data.test.labels, fitted.temperatures(data.test.logits))

@@ -14,7 +14,7 @@ The truth is a temperature law T*(m): labels are drawn from softmax(z / T*(m)).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -85,12 +85,6 @@ class Simulated:
     def __getitem__(self, rows: slice) -> Simulated:
         return Simulated(*(getattr(self, field.name)[rows] for field in fields(self)))
 
-    def true_probabilities(self, chunk: int = 4096) -> Iterator[Array]:
-        """softmax(z / T*) as float64 blocks of at most `chunk` rows, in order."""
-        for start in range(0, len(self), chunk):
-            rows = slice(start, start + chunk)
-            yield _softmax(self.logits[rows], self.temperature[rows])
-
     def true_correctness(self, prediction: ArrayLike | None = None) -> Array:
         """q*_i, the true probability that the label is `prediction[i]` (by default the largest logit)."""
         if prediction is None:
@@ -143,7 +137,7 @@ def simulate(
     >>> len(simulate(100, classes=3, law="linear", seed=1))
     100
     """
-    truth = _law(law)
+    truth = law_named(law)
     _check(n, classes, difficulty, background)
     logits = np.empty((n, classes), dtype=np.float32)
     labels = np.empty(n, dtype=np.int64)
@@ -175,7 +169,8 @@ def simulate_set(
     return LogitSet(name=f"simulated ({shape})", validation=drawn[:n_val].part(), test=drawn[n_val:].part(), notices=())
 
 
-def _law(law: str | Law) -> Law:
+def law_named(law: str | Law) -> Law:
+    """Return the law of that name; a function is returned as it is."""
     if callable(law):
         return law
     if law not in LAWS:

@@ -12,8 +12,7 @@ from smart_core.errors import CalibrationError
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, ink, template, translucent
 from smart_core.formatting import plural, shorten
-from smart_core.theory.margin_bounds import bound_slopes
-from smart_core.theory.numerical_study import TargetStudy
+from smart_core.theory.margin_bounds import TargetStudy, bound_slopes
 
 if TYPE_CHECKING:
     import pandas as pd

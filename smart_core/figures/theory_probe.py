@@ -14,14 +14,14 @@ from smart_core.figures.theme import SERIES, ink, template, translucent
 from smart_core.theory.nll_probe import (
     Estimate,
     LocalTerms,
+    Plateau,
+    ScalingPath,
     growth,
     nll_contributions,
     nll_derivative,
     probe_contributions,
     witness,
 )
-from smart_core.theory.probes import Plateau
-from smart_core.theory.scaling_path import ScalingPath
 
 if TYPE_CHECKING:
     import pandas as pd

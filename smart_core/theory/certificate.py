@@ -6,9 +6,9 @@ kernel K_lambda normalised over u in [0, 1]:
     H_{lambda,delta} = E int K_lambda(p, u) phi_delta(a - u) du,     B_lambda = sup_p int |p - u| K_lambda(p, u) du,
     Hbin = sum_b S_b phi_delta(C_b - A_b),     eps_agg = sum_b E[w_b |r - (A_b - C_b)|],     r = a - p,
 
-the theorem says smCE <= H + 2 B_lambda; the proposition H <= Hbin + eps_agg + B_lambda, hence smCE <= Hbin + eps_agg +
-3 B_lambda. The trained objective is Hbin - delta. H and eps_agg hold the noise of the labels, which no calibrator
-removes: a perfectly calibrated model has E|r| = E[2 p (1 - p)].
+the theorem says smCE <= H + 2 B_lambda; the proposition says H <= Hbin + eps_agg + B_lambda, hence smCE <= Hbin +
+eps_agg + 3 B_lambda. The trained objective is Hbin - delta. H and eps_agg include the noise of the labels, which no
+calibrator removes: a perfectly calibrated model has E|r| = E[2 p (1 - p)].
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.surrogate import b_lambda, b_lambda_bound, charbonnier_soft_ece, eps_agg, h_continuous
 
 TOLERANCE = 1e-9
-"""Rounding of sums and of quadrature: a difference below it is none."""
+"""Rounding error of sums and quadrature: an inequality may be off by this much."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One inequality: what it says, both sides, and the terms of the right one in order."""
+    """One inequality: its statement, its left side, and the terms of its right side in order."""
 
     source: str
     statement: str
@@ -37,12 +37,12 @@ class Step:
 
     @property
     def right(self) -> float:
-        """The sum of the terms."""
+        """Sum of the terms."""
         return math.fsum(self.terms)
 
     @property
     def slack(self) -> float:
-        """Right less left side; negative where the inequality is violated."""
+        """Right minus left side; negative where the inequality is violated."""
         return self.right - self.left
 
     @property
@@ -63,7 +63,7 @@ class Certificate:
     h: float
     """H_{lambda,delta}."""
     mean_phi: float
-    """E phi_delta(a - p), which the proof passes through."""
+    """E phi_delta(a - p), an intermediate term of the proof."""
     bin_mean: float
     """Hbin, without the constant shift."""
     eps_agg: float
@@ -81,7 +81,7 @@ class Certificate:
 
     @property
     def b_simple(self) -> float | None:
-        """C_kappa / sqrt(lambda), C_kappa = 2 / (sqrt(pi) erf 1); stated for lambda >= 1 only."""
+        """C_kappa / sqrt(lambda) with C_kappa = 2 / (sqrt(pi) erf 1); stated for lambda >= 1 only."""
         constant = 2.0 / (math.sqrt(math.pi) * math.erf(1.0))
         return constant / math.sqrt(self.scale) if self.scale >= 1.0 else None
 
@@ -91,7 +91,7 @@ class Certificate:
         return self.bin_mean - self.delta
 
     def steps(self) -> list[Step]:
-        """The chain in the paper's order, steps of its proofs included."""
+        """Return the inequalities in the paper's order, including the steps of its proofs."""
         b = self.b
         chain = [
             Step("Theorem", "smCE ≤ H + 2 B_λ", self.smce, (self.h, 2 * b)),
@@ -115,7 +115,15 @@ class Certificate:
 def certificate(
     confidence: Values, correct: Values, *, sigma: float = 0.05, delta: float = 1e-3, bins: int = 15
 ) -> Certificate:
-    """Every term of the chain, exactly or by quadrature, from confidences and outcomes."""
+    """Return every term of the inequalities, exact or by quadrature, from confidences and outcomes.
+
+    >>> terms = certificate([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 1])
+    >>> all(step.holds for step in terms.steps())
+    True
+    >>> theorem = terms.steps()[0]
+    >>> theorem.statement, round(theorem.left, 3), round(theorem.right, 3)
+    ('smCE ≤ H + 2 B_λ', 0.02, 0.43)
+    """
     p, r = residuals(confidence, correct)
     return Certificate(
         sigma,

@@ -1,28 +1,48 @@
-"""Directional derivatives of NLL and of a calibration witness when a margin slice is sharpened.
+"""How NLL and a calibration witness move when a margin slice is sharpened.
 
-On the slice A = {x : m(x) in G} every temperature is divided by s, T_s = T / s, and left alone elsewhere. With
-t = z / T, q = softmax(t), p = q_M, <t>_q = sum_k q_k t_k, at s = 1:
+On the slice A = {x : m(x) in G} every temperature is divided by s, T_s = T / s; elsewhere it stays the same. With
+t = z / T, q = softmax(t), p = q_M, <t>_q = sum_k q_k t_k, the derivatives at s = 1 are
 
     d/ds NLL                   = E[ 1_A (<t>_q - t_Y) ]
     d/ds E[(a - p_s) psi(p_s)] = E[ 1_A p (t_M - <t>_q) (psi'(p) (r_X - p) - psi(p)) ]
 
-r_X = P(Y = M | X). Expectations are means over the samples, where the outcome a stands in for r_X; with it both are
-the exact derivatives of the sample means. Where the truth is known, r_X may be given instead.
+with r_X = P(Y = M | X). Expectations are means over the samples, with the outcome a in place of r_X; both are then the
+exact derivatives of the sample means. Where the truth is known, `LocalTerms.correct` can hold r_X instead.
+
+The probe psi of a witness E[(a - p) psi(p)] selects a range of confidence. `Plateau` has height h on [low, high] and a
+smooth ramp of width w on each side,
+
+    psi(p) = h s((p - low + w) / w) below,   h on [low, high],   h s((high + w - p) / w) above,   s(x) = 3 x^2 - 2 x^3,
+
+and is 0 elsewhere. It is continuously differentiable. Its steepest slope is 1.5 |h| / w, so it is 1-Lipschitz for
+w >= 1.5 |h|.
+
+`scaling_path` follows T_s = T / s away from s = 1. The small-s lemma says that near s = 1 NLL and the witness move as
+their derivatives do. smCE is the supremum over all witnesses; the lemma says nothing about smCE itself, so the path
+includes it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smart_core.device import rows_per_chunk
+from smart_core.errors import CalibrationError
+from smart_core.metrics.smooth_calibration import smce
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+STEEPEST = 1.5
+"""The largest slope of s."""
+
+STEPS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
 
 
 class Probe(Protocol):
@@ -33,6 +53,59 @@ class Probe(Protocol):
     def slope(self, p: Array, /) -> Array: ...
 
 
+@dataclass(frozen=True)
+class Plateau:
+    """A 1-Lipschitz probe, bounded by 1, for one range of confidence. The paper's probe has height -c.
+
+    >>> Plateau.against(0.6, 0.8, 0.1)([0.5, 0.7, 1.0]).round(3)
+    array([-0.026, -0.1  , -0.   ])
+    """
+
+    low: float
+    high: float
+    height: float
+    ramp: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise CalibrationError(f"A probe's range runs from low to high, not from {self.low:g} to {self.high:g}.")
+        if abs(self.height) > 1 or not STEEPEST * abs(self.height) <= self.ramp * (1 + 1e-12) or self.ramp <= 0:
+            raise CalibrationError(
+                f"A probe of height {self.height:g} with ramps {self.ramp:g} wide is not 1-Lipschitz and bounded by 1; "
+                f"use a height within ±1 and ramps of {STEEPEST:g} times it."
+            )
+
+    @classmethod
+    def against(cls, low: float, high: float, depth: float) -> Plateau:
+        """Return psi = -depth on [low, high] with the narrowest ramps.
+
+        Its witness is positive where the range is overconfident.
+        """
+        return cls(low, high, -depth, STEEPEST * depth)
+
+    def __call__(self, p: ArrayLike) -> Array:
+        """Return psi(p)."""
+        x = self._inward(np.asarray(p, dtype=np.float64))
+        return np.asarray(self.height * x**2 * (3 - 2 * x))
+
+    def slope(self, p: ArrayLike) -> Array:
+        """Return psi'(p)."""
+        at = np.asarray(p, dtype=np.float64)
+        x = self._inward(at)
+        side = np.where(at < self.low, 1.0, -1.0)
+        return np.asarray(side * self.height * 6 * x * (1 - x) / self.ramp)
+
+    def on_ramp(self, p: ArrayLike) -> Mask:
+        """Return where psi is neither 0 nor on its plateau: the transition band."""
+        x = self._inward(np.asarray(p, dtype=np.float64))
+        return np.asarray((x > 0) & (x < 1))
+
+    def _inward(self, p: Array) -> Array:
+        """Return 0 outside the ramps, 1 on the plateau, and the fraction of the ramp between them."""
+        outside = np.maximum(np.maximum(self.low - p, p - self.high), 0.0)
+        return np.asarray(np.clip(1 - outside / self.ramp, 0.0, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class LocalTerms:
     """What the derivatives need of each sample; all (N,)."""
@@ -41,12 +114,14 @@ class LocalTerms:
     """p."""
     correct: Array
     """a, or r_X where the truth is known."""
+    nll: Array
+    """-log q_Y."""
     margin: Array
     """m = z_(1) - z_(2)."""
     gap: Array
     """g = t_(1) - t_(2) = m / T, the runner-up gap."""
     spread: Array
-    """Delta = t_(2) - t_(K), the spread of the logits that are not the top."""
+    """Delta = t_(2) - t_(K), the spread of the logits below the top one."""
     pull: Array
     """<t>_q - t_Y."""
     advantage: Array
@@ -56,12 +131,8 @@ class LocalTerms:
         return len(self.confidence)
 
     def within(self, low: float, high: float) -> Mask:
-        """The slice A: margins from `low` to `high`, both included."""
+        """Return the slice A: margins from `low` to `high`, both included."""
         return np.asarray((self.margin >= low) & (self.margin <= high))
-
-    def with_truth(self, r_x: ArrayLike) -> LocalTerms:
-        """The same with r_X in place of the outcomes."""
-        return replace(self, correct=np.asarray(r_x, dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -78,7 +149,12 @@ class Estimate:
 
 
 def local_terms(logits: ArrayLike, labels: ArrayLike, temperature: ArrayLike) -> LocalTerms:
-    """Each sample's terms at s = 1, streamed in row chunks; `temperature` is one T or (N,)."""
+    """Return each sample's terms at s = 1, computed in chunks of rows; `temperature` is one T or (N,).
+
+    >>> terms = local_terms([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0, 2], temperature=1.0)
+    >>> terms.confidence.round(3), terms.correct, terms.margin
+    (array([0.787, 0.576]), array([1., 0.]), array([2., 1.]))
+    """
     z, y = np.asarray(logits), np.asarray(labels, dtype=np.int64)
     t = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (len(z),))
     size = rows_per_chunk(z.shape[1])
@@ -87,55 +163,90 @@ def local_terms(logits: ArrayLike, labels: ArrayLike, temperature: ArrayLike) ->
 
 
 def _chunk(logits: NDArray[np.generic], labels: NDArray[np.int64], temperature: Array) -> tuple[Array, ...]:
-    """Columns in the order of `LocalTerms`. Logits count from the top one, so t_M = 0 and nothing overflows."""
+    """Return the columns of `LocalTerms`. Logits are relative to the top one, so t_M = 0 and nothing overflows."""
     z = logits.astype(np.float64)
     rows, top = np.arange(len(z)), z.argmax(axis=1)
     z -= z[rows, top][:, None]
     t = z / temperature[:, None]
     weight = np.exp(t)
     total = weight.sum(axis=1)
-    mean = (weight * t).sum(axis=1) / total
-    second = np.partition(t, -2, axis=1)[:, -2]
+    mean = np.einsum("ij,ij->i", weight, t) / total
+    z[rows, top] = -np.inf  # the largest is now the second
+    margin = -z.max(axis=1)
+    gap, label = margin / temperature, t[rows, labels]
     return (
         1.0 / total,
         (top == labels).astype(np.float64),
-        -np.partition(z, -2, axis=1)[:, -2],
-        -second,
-        second - t.min(axis=1),
-        mean - t[rows, labels],
+        np.log(total) - label,
+        margin,
+        gap,
+        -gap - t.min(axis=1),
+        mean - label,
         -mean,
     )
 
 
 def nll_contributions(terms: LocalTerms, chosen: Mask) -> Array:
-    """1_A (<t>_q - t_Y), sample by sample."""
+    """Return 1_A (<t>_q - t_Y) of each sample."""
     return np.asarray(np.where(chosen, terms.pull, 0.0))
 
 
 def probe_contributions(terms: LocalTerms, chosen: Mask, probe: Probe) -> Array:
-    """1_A p (t_M - <t>_q) (psi'(p) (a - p) - psi(p)), sample by sample."""
+    """Return 1_A p (t_M - <t>_q) (psi'(p) (a - p) - psi(p)) of each sample."""
     p = terms.confidence
     rate = p * terms.advantage * (probe.slope(p) * (terms.correct - p) - probe(p))
     return np.asarray(np.where(chosen, rate, 0.0))
 
 
 def nll_derivative(terms: LocalTerms, chosen: Mask) -> Estimate:
-    """d/ds NLL at s = 1; negative where sharpening the slice lowers the NLL."""
+    """Return d/ds NLL at s = 1; it is negative where sharpening the slice lowers the NLL.
+
+    >>> terms = local_terms([[2.0, 0.0], [2.0, 0.0]], [0, 0], temperature=1.0)   # both right, so sharpening helps
+    >>> round(nll_derivative(terms, terms.within(0, 5)).value, 3)
+    -0.238
+    """
     return Estimate.of(nll_contributions(terms, chosen))
 
 
 def probe_derivative(terms: LocalTerms, chosen: Mask, probe: Probe) -> Estimate:
-    """d/ds E[(a - p_s) psi(p_s)] at s = 1."""
+    """Return d/ds E[(a - p_s) psi(p_s)] at s = 1."""
     return Estimate.of(probe_contributions(terms, chosen, probe))
 
 
 def witness(terms: LocalTerms, probe: Probe) -> Estimate:
-    """E[(a - p) psi(p)] over all samples: its absolute value is a lower bound of smCE."""
+    """Return E[(a - p) psi(p)] over all samples; its absolute value is a lower bound of smCE."""
     p = terms.confidence
     return Estimate.of((terms.correct - p) * probe(p))
 
 
 def growth(terms: LocalTerms, chosen: Mask, probe: Probe) -> Estimate:
-    """d/ds |E[(a - p_s) psi(p_s)]| at s = 1: positive where sharpening the slice raises the witness."""
+    """Return d/ds |E[(a - p_s) psi(p_s)]| at s = 1; it is positive where sharpening the slice raises the witness."""
     rate = probe_derivative(terms, chosen, probe)
     return Estimate(math.copysign(1.0, witness(terms, probe).value) * rate.value, rate.error)
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingPath:
+    """NLL, witness and smCE of all samples as the slice is scaled; all (S,)."""
+
+    s: Array
+    nll: Array
+    witness: Array
+    """E[(a - p_s) psi(p_s)], signed."""
+    smce: Array
+
+
+def scaling_path(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    temperature: ArrayLike,
+    chosen: Mask,
+    probe: Probe,
+    steps: Sequence[float] = STEPS,
+) -> ScalingPath:
+    """Return NLL, witness and exact smCE at every s."""
+    t, rows = np.asarray(temperature, dtype=np.float64), []
+    for s in steps:
+        terms = local_terms(logits, labels, np.where(chosen, t / s, t))
+        rows.append((terms.nll.mean(), witness(terms, probe).value, smce(terms.confidence, terms.correct)))
+    return ScalingPath(np.array(steps, dtype=np.float64), *np.array(rows).T)

@@ -1,7 +1,7 @@
-"""What methods find of a temperature law that is known: recovered curve, true errors, and how they shrink.
+"""What methods recover of a known temperature law: the curve, the true errors, and how they shrink with more rows.
 
 Rows are simulated with labels drawn from softmax(z / T*(m)), so each sample's true confidence q* is known and the
-error of a method, E|p - q*|, carries no label noise.
+error of a method, E|p - q*|, is free of label noise. `knot_law` draws a law by hand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
 from smart_core.data.logitset import Part
-from smart_core.data.simulate import LAWS, Law, Simulated, simulate
+from smart_core.data.simulate import Law, Simulated, law_named, simulate
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import evaluate
 from smart_core.experiments.fitting import fit_part, what_went_wrong
@@ -28,8 +28,39 @@ Array = NDArray[np.float64]
 
 DEFAULT_METHODS = ("vanilla", "ts", "smart", "isotonic")
 TEST_ROWS = 10_000
-FEWEST = 50
+MIN_ROWS = 50
 POINTS = 161
+
+
+def knot_law(margins: Sequence[float], temperatures: Sequence[float]) -> Law:
+    """Return the shape-preserving cubic (PCHIP) through (margin, log T), constant beyond the ends; T > 0 always.
+
+    It rises and falls only where the knots do.
+
+    >>> knot_law([0.0, 4.0, 8.0], [1.0, 2.0, 1.5])(np.array([0.0, 4.0, 20.0])).round(3)
+    array([1. , 2. , 1.5])
+    """
+    from scipy.interpolate import PchipInterpolator
+
+    at, t = np.asarray(margins, dtype=np.float64), np.asarray(temperatures, dtype=np.float64)
+    usable = np.isfinite(t) & (t > 0)
+    if len(at) != len(t) or len(at) < 2 or not (np.diff(at) > 0).all() or not usable.all():
+        raise CalibrationError("A law needs two or more knots at rising margins, each with a temperature above 0.")
+    through = PchipInterpolator(at, np.log(t))
+
+    def drawn(margin: Array) -> Array:
+        return np.asarray(np.exp(through(np.clip(np.asarray(margin, dtype=np.float64), at[0], at[-1]))))
+
+    return drawn
+
+
+def identifiable(law: Law, largest: float = 20.0, points: int = 400) -> bool:
+    """Return whether m / T*(m) rises throughout.
+
+    Otherwise two margins share a true confidence, and no calibration error can tell which temperature belongs to which.
+    """
+    m = np.linspace(0.0, largest, points)
+    return bool((np.diff(m / np.asarray(law(m))) > 0).all())
 
 
 @dataclass(eq=False)
@@ -45,22 +76,22 @@ class Playground:
     conditional: Array
     """The same shape: E|p - E[q* | p]|, what the ECE estimates."""
     x: Array
-    """(P,) margins at which the law is compared."""
+    """(P,) margins at which the recovered curves are compared with the law."""
     truth: Array
     """(P,) T*(x)."""
     density_edges: Array
     density: Array
-    """Share of test rows between neighbouring edges."""
+    """Fraction of test rows between neighbouring edges."""
     smart: dict[int, Array] = field(default_factory=dict)
-    """Size -> (seeds so far, P) SMART's map."""
+    """Size -> (finished seeds, P) temperatures of SMART."""
     ts: dict[int, float] = field(default_factory=dict)
-    """Size -> the T of temperature scaling, first seed."""
+    """Size -> the T of temperature scaling with the first seed."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Method -> why it could not be fitted."""
     complete: bool = False
 
     def mean(self, conditional: bool = False) -> Array:
-        """(methods, sizes) over the seeds done; NaN where there is none."""
+        """Return (methods, sizes) means over the finished seeds; NaN where none is finished."""
         values = self.conditional if conditional else self.error
         known = np.isfinite(values)
         count = known.sum(axis=2)
@@ -68,7 +99,7 @@ class Playground:
         return np.asarray(np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0))
 
     def recovery(self, size: int) -> float:
-        """Mean over test rows and seeds of |log T_SMART - log T*|: 0.1 is about 10 % of the temperature."""
+        """Return the mean over test rows and seeds of |log T_SMART - log T*|: 0.1 is about 10 % of the temperature."""
         curves = self.smart.get(size)
         if curves is None or not len(curves):
             return float("nan")
@@ -78,9 +109,13 @@ class Playground:
 
 
 def sizes_below(largest: int, steps: int = 4) -> tuple[int, ...]:
-    """`largest` and up to `steps` - 1 quarters of quarters of it, rising, none below 50."""
+    """Return `largest` divided by 4 up to `steps` - 1 times, rising, none below 50.
+
+    >>> sizes_below(4000)
+    (62, 250, 1000, 4000)
+    """
     sizes = [largest // 4**power for power in range(steps)]
-    return tuple(sorted({size for size in sizes if size >= FEWEST} | {largest}))
+    return tuple(sorted({size for size in sizes if size >= MIN_ROWS} | {largest}))
 
 
 def playground(
@@ -95,14 +130,20 @@ def playground(
     cancel: CancelToken | None = None,
     on_cell: Callable[[Playground], None] | None = None,
 ) -> Playground:
-    """Fit every method on each size of simulated validation rows and judge it against the truth.
+    """Fit every method on each size of simulated validation rows and compare it with the truth.
 
-    Each seed draws its own validation rows (of which smaller sizes are the beginning) and its own start of random
-    methods; all are judged on the same test rows. The largest size comes first. Cancelled, it gives what is finished.
+    Each seed draws its own validation rows, of which smaller sizes are the beginning, and seeds the random methods. All
+    methods are evaluated on the same test rows. The largest size comes first. If cancelled, it returns the cells that
+    are finished.
+
+    >>> result = playground("constant", 200, 3, ["vanilla", "ts"], seeds=1, test_rows=500)
+    >>> vanilla, ts = result.mean()[:, -1]
+    >>> ts < vanilla
+    np.True_
     """
     ids, sizes = tuple(select(methods)), sizes_below(largest)
-    if largest < FEWEST or seeds < 1:
-        raise CalibrationError(f"A playground needs {FEWEST} validation rows and one seed at least.")
+    if largest < MIN_ROWS or seeds < 1:
+        raise CalibrationError(f"A playground needs {MIN_ROWS} validation rows and one seed at least.")
     test = simulate(test_rows, classes, law, seed=0)
     result = _unfitted(ids, sizes, classes, seeds, test, law)
     run, part = Run(progress, cancel), test.part()
@@ -124,7 +165,7 @@ def playground(
 
 
 def unfitted(law: str | Law, classes: int = 10, rows: int = 2000) -> Playground:
-    """The law and where the rows lie, before anything is fitted."""
+    """Return the law and the distribution of the margins, before anything is fitted."""
     return _unfitted((), (), classes, 1, simulate(rows, classes, law, seed=0), law)
 
 
@@ -149,10 +190,8 @@ def _unfitted(
 
 
 def law_at(law: str | Law, margin: Array) -> Array:
-    """T*(m) of a law by name or function."""
-    if isinstance(law, str) and law not in LAWS:
-        raise CalibrationError(f"There is no law '{law}'; the laws are {', '.join(LAWS)}, or a function of the margin.")
-    return np.asarray((LAWS[law] if isinstance(law, str) else law)(margin), dtype=np.float64)
+    """Return T*(m) of a law by name or function."""
+    return np.asarray(law_named(law)(margin), dtype=np.float64)
 
 
 def _fill(
@@ -161,14 +200,14 @@ def _fill(
     _, size, seed = cell
     try:
         fitted = fit_part(get(id, seed=seed), drawn, run=run).calibrator
-        judged = evaluate(fitted, part, classwise=False)
+        evaluation = evaluate(fitted, part, classwise=False)
     except Cancelled:
         raise
     except Exception as error:
         result.reasons[id] = what_went_wrong(error)
         return
-    result.error[cell] = test.true_calibration_error(judged.confidence, judged.prediction)
-    result.conditional[cell] = test.conditional_calibration_error(judged.confidence, judged.prediction)
+    result.error[cell] = test.true_calibration_error(evaluation.confidence, evaluation.prediction)
+    result.conditional[cell] = test.conditional_calibration_error(evaluation.confidence, evaluation.prediction)
     _keep_curve(result, result.sizes[size], fitted, part)
 
 

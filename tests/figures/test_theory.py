@@ -14,12 +14,9 @@ from smart_core.figures.theory_margin import feasible_chart, target_chart
 from smart_core.figures.theory_playground import recovery_chart, true_error_chart
 from smart_core.figures.theory_probe import path_chart, slice_chart
 from smart_core.theory.certificate import certificate
-from smart_core.theory.margin_bounds import bound_slopes
-from smart_core.theory.nll_probe import growth, local_terms, nll_derivative
-from smart_core.theory.numerical_study import random_study
+from smart_core.theory.margin_bounds import bound_slopes, random_study
+from smart_core.theory.nll_probe import Plateau, growth, local_terms, nll_derivative, scaling_path
 from smart_core.theory.playground import Playground, unfitted
-from smart_core.theory.probes import Plateau
-from smart_core.theory.scaling_path import scaling_path
 from tests.metrics.samples import forecasts
 from tests.theory.rows import rows
 

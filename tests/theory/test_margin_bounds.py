@@ -19,10 +19,11 @@ from smart_core.theory.margin_bounds import (
     TIES_ONLY,
     bound_slopes,
     case_of,
+    random_study,
+    target_study,
+    target_temperature,
     temperature_bounds,
 )
-from smart_core.theory.numerical_study import random_study, target_study
-from smart_core.theory.target_temperature import target_temperature
 
 
 def top(row: np.ndarray, t: float) -> float:

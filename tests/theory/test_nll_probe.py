@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,9 +12,15 @@ from scipy.special import log_softmax, softmax
 
 from smart_core.data.simulate import simulate
 from smart_core.errors import CalibrationError
-from smart_core.theory.nll_probe import growth, local_terms, nll_derivative, probe_derivative, witness
-from smart_core.theory.probes import Plateau
-from smart_core.theory.scaling_path import scaling_path
+from smart_core.theory.nll_probe import (
+    Plateau,
+    growth,
+    local_terms,
+    nll_derivative,
+    probe_derivative,
+    scaling_path,
+    witness,
+)
 from tests.theory.rows import Rows, labelled_rows, rows
 
 
@@ -74,10 +82,10 @@ def test_with_the_truth_known_the_outcomes_average_to_it() -> None:
     """The paper's form with r_X is the mean of the form with outcomes over many draws of the labels."""
     drawn = simulate(400, 5, "linear", seed=3)
     probe = Plateau.against(0.5, 0.9, 0.2)
-    true = local_terms(drawn.logits, drawn.labels, 1.0).with_truth(drawn.true_confidence)
+    true = replace(local_terms(drawn.logits, drawn.labels, 1.0), correct=drawn.true_confidence)
     chosen = true.within(0.0, 3.0)
     expected = probe_derivative(true, chosen, probe).value
-    truth = np.concatenate(list(drawn.true_probabilities()))
+    truth = softmax(drawn.logits / drawn.temperature[:, None], axis=1)
     rng = np.random.default_rng(0)
     found = []
     for _ in range(400):

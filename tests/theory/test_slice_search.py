@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from smart_core.data.simulate import simulate
-from smart_core.theory.nll_probe import Estimate, growth, local_terms, nll_derivative, witness
-from smart_core.theory.probes import Plateau
-from smart_core.theory.slice_search import FEWEST, find_conflict
+from smart_core.theory.nll_probe import Estimate, Plateau, growth, local_terms, nll_derivative, witness
+from smart_core.theory.two_slice import MIN_OUTCOMES, find_conflict
 from tests.theory.rows import rows
 
 
@@ -29,7 +28,7 @@ def test_the_best_window_is_that_of_brute_force() -> None:
         for j, high in enumerate(edges[i + 1 :], start=i + 1):
             chosen = (terms.margin >= low) & ((terms.margin < high) | (j == 8))
             hits = terms.correct[chosen].sum()
-            if min(hits, chosen.sum() - hits) < FEWEST:
+            if min(hits, chosen.sum() - hits) < MIN_OUTCOMES:
                 continue
             for probe in probes:
                 loss, rise, base = nll_derivative(terms, chosen), growth(terms, chosen, probe), witness(terms, probe)

@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from smart_core.theory.counterexample import counterexample, counterexample_rows
-from smart_core.theory.nll_probe import local_terms
-from smart_core.theory.probes import Plateau
-from smart_core.theory.slice_search import underconfident_range
-from smart_core.theory.two_slice import two_slice
+from smart_core.theory.nll_probe import Plateau, local_terms
+from smart_core.theory.two_slice import counterexample, counterexample_rows, two_slice, underconfident_range
 from tests.theory.rows import Rows, labelled_rows, rows
 
 Group = tuple[float, int, int]
