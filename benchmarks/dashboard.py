@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Page, Playwright, sync_playwright
 
+from smart_core.analysis.margin_groups import margin_edges
 from smart_core.cli.terminal import table
 from smart_core.data.simulate import simulate
 from smart_core.evaluation import Evaluation, evaluate
 from smart_core.figures import margin_group_grid
-from smart_core.margin_groups import margin_edges
 from tests.browser.chromium import executable
 from tests.browser.conftest import serve
 

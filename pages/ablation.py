@@ -10,9 +10,10 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import library, routing, show, state, studies
-from smart_core import LogitSet, paper
+from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
+from smart_core.experiments import paper
 from smart_core.experiments.ablation import Ablation
 from smart_core.experiments.data_efficiency import DEFAULT_METHODS, sizes_up_to
 from smart_core.experiments.fitting import unavailable

@@ -9,10 +9,10 @@ from pages.shared.desk import Row, desk
 from pages.shared.jobs import Job
 from pages.shared.leaderboard import OTHER_BINS, STALE, greyed, height, leaderboard
 from pages.shared.wording import comparison_verdict, plain_text
-from smart_core import LogitSet, paper
+from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
-from smart_core.experiments import Comparison
+from smart_core.experiments import Comparison, paper
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
 from smart_core.formatting import join_words, metric_value
 from smart_core.metrics import reliability

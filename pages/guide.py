@@ -8,10 +8,10 @@ import streamlit as st
 from pages.shared import cached, library, routing, show, state
 from pages.shared.uploads import FOLDER_VARIABLE
 from pages.shared.wording import plain_text
-from smart_core import paper
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import METRICS
+from smart_core.experiments import paper
 from smart_core.formatting import percent
 
 routing.enter()

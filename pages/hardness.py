@@ -11,9 +11,9 @@ import streamlit as st
 from pages.shared import library, measured, routing, show, studies
 from pages.shared.desk import desk
 from smart_core import LogitSet
+from smart_core.analysis.hardness import Hardness
 from smart_core.attacks import carlini_wagner_l2
 from smart_core.figures import hardness_scatter
-from smart_core.hardness import Hardness
 from smart_core.indicators import INDICATORS
 from smart_core.run import Run
 
@@ -174,7 +174,7 @@ else:
     distances = "test = data.test\n"
 show.python(
     f"""{library.load_code()}{distances}
-from smart_core.hardness import hardness
+from smart_core.analysis.hardness import hardness
 
 if test.cw_l2 is not None:
     print(hardness(test, "{indicator}").correlation)

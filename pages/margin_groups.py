@@ -13,11 +13,7 @@ from pages.shared import board, cached, downloads, library, routing, show, state
 from pages.shared.desk import desk
 from pages.shared.wording import plain_text
 from smart_core import Evaluation, LogitSet
-from smart_core.calibrators import methods
-from smart_core.errors import CalibrationError
-from smart_core.figures import confidence_change_plot, gap_heatmap, margin_group_grid
-from smart_core.formatting import percent
-from smart_core.margin_groups import (
+from smart_core.analysis.margin_groups import (
     GROUPS,
     MarginGroup,
     confidence_change,
@@ -26,6 +22,10 @@ from smart_core.margin_groups import (
     samples_in,
     worst_group,
 )
+from smart_core.calibrators import methods
+from smart_core.errors import CalibrationError
+from smart_core.figures import confidence_change_plot, gap_heatmap, margin_group_grid
+from smart_core.formatting import percent
 from smart_core.types import IntArray
 
 routing.enter()
@@ -242,7 +242,7 @@ show.python(
     library.load_code()
     + f"""
 from smart_core.calibrators import get
-from smart_core.margin_groups import margin_edges, margin_groups, worst_group
+from smart_core.analysis.margin_groups import margin_edges, margin_groups, worst_group
 
 calibrator = get("{after}", **{settings}).fit(
     data.validation.logits, data.validation.labels, features=data.validation.features, head=data.head

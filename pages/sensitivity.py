@@ -9,8 +9,9 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import board, library, routing, settings_form, show, state, studies
-from smart_core import LogitSet, paper
+from smart_core import LogitSet
 from smart_core.evaluation import METRICS
+from smart_core.experiments import paper
 from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS, Sensitivity
 from smart_core.figures import sensitivity_heatmap
 from smart_core.formatting import metric_value

@@ -9,13 +9,13 @@ from pages.shared import board, library, measured, routing, show, state, studies
 from pages.shared.desk import desk
 from pages.shared.wording import plain_text
 from smart_core import LogitSet
+from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.calibrators.base import Calibrator
 from smart_core.experiments.fitting import fit_method
 from smart_core.figures import temperature_chart
 from smart_core.formatting import join_words, plural
 from smart_core.indicators import INDICATORS
 from smart_core.run import Run
-from smart_core.temperature_curve import TemperatureCurve
 
 routing.enter()
 
@@ -174,7 +174,7 @@ if curves:
 show.python(
     library.load_code()
     + f"""
-from smart_core.temperature_curve import temperature_curve
+from smart_core.analysis.temperature_curve import temperature_curve
 
 smart = [
     sc.SMART(seed=seed, indicator="{indicator}").fit(data.validation.logits, data.validation.labels)

@@ -56,18 +56,19 @@ _HOMES = {
     "Beta": "smart_core.calibrators.beta",
 }
 _MODULES = {
-    "calibrators",
-    "correlation",
-    "data",
-    "experiments",
-    "export",
-    "figures",
-    "indicators",
-    "metrics",
-    "objectives",
-    "paper",
-    "profile",
-    "report",
+    "analysis": "smart_core.analysis",
+    "calibrators": "smart_core.calibrators",
+    "correlation": "smart_core.correlation",
+    "data": "smart_core.data",
+    "experiments": "smart_core.experiments",
+    "export": "smart_core.export",
+    "figures": "smart_core.figures",
+    "indicators": "smart_core.indicators",
+    "metrics": "smart_core.metrics",
+    "objectives": "smart_core.objectives",
+    "paper": "smart_core.experiments.paper",
+    "profile": "smart_core.profile",
+    "report": "smart_core.report",
 }
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
@@ -78,7 +79,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     elif name in _MODULES:
-        value = import_module(f"smart_core.{name}")
+        value = import_module(_MODULES[name])
     else:
         raise AttributeError(f"module 'smart_core' has no attribute '{name}'")
     globals()[name] = value

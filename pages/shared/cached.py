@@ -13,11 +13,11 @@ import streamlit as st
 
 import sample_logits
 import smart_core as sc
+from smart_core.analysis.margin_groups import MarginGroup, with_intervals
+from smart_core.analysis.margin_groups import margin_groups as judged_groups
 from smart_core.device import one_thread
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments.method_result import evaluation_floors, evaluation_interval
-from smart_core.margin_groups import MarginGroup, with_intervals
-from smart_core.margin_groups import margin_groups as judged_groups
 from smart_core.metrics.bootstrap import ReliabilityBand, bootstrap_reliability_band
 from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.intervals import Interval, interval

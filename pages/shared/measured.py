@@ -10,9 +10,9 @@ import numpy as np
 import streamlit as st
 
 from smart_core import LogitSet
+from smart_core.analysis.hardness import Hardness, hardness
+from smart_core.analysis.temperature_curve import TemperatureCurve, temperature_curve
 from smart_core.calibrators.base import Calibrator
-from smart_core.hardness import Hardness, hardness
-from smart_core.temperature_curve import TemperatureCurve, temperature_curve
 
 
 def curve(data: LogitSet, calibrators: Sequence[Calibrator], indicator: str) -> TemperatureCurve:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
+from smart_core.analysis.margin_groups import ConfidenceChange
 from smart_core.figures.chart import Chart
 from smart_core.figures.crowd import Crowd
 from smart_core.figures.theme import Style, ink, plain, style, template
-from smart_core.margin_groups import ConfidenceChange
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from smart_core.analysis.margin_groups import GapCells, gap_cells, margin_labels
 from smart_core.evaluation import Evaluation
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import diverging, ink, template
 from smart_core.formatting import percent, plural
-from smart_core.margin_groups import GapCells, gap_cells, margin_labels
 
 if TYPE_CHECKING:
     import pandas as pd

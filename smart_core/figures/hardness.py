@@ -8,10 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from smart_core.analysis.hardness import Hardness, trend
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential, template, translucent
 from smart_core.formatting import plural
-from smart_core.hardness import Hardness, trend
 from smart_core.indicators import INDICATORS
 
 if TYPE_CHECKING:

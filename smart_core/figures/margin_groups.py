@@ -11,6 +11,14 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
 
+from smart_core.analysis.margin_groups import (
+    GapCells,
+    MarginGroup,
+    gap_cells,
+    margin_groups,
+    margin_labels,
+    worst_group,
+)
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.figures.change_plot import confidence_change_plot as confidence_change_plot
@@ -18,7 +26,6 @@ from smart_core.figures.chart import Chart
 from smart_core.figures.gap_map import gap_heatmap as gap_heatmap
 from smart_core.figures.theme import Style, ink, plain, style, template, translucent
 from smart_core.formatting import NBSP, percent, plural
-from smart_core.margin_groups import GapCells, MarginGroup, gap_cells, margin_groups, margin_labels, worst_group
 
 if TYPE_CHECKING:
     import pandas as pd

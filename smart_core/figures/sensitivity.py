@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named
+from smart_core.experiments.paper import DEFAULT
 from smart_core.figures.cells import Mark, OverSeeds, best_cell, cell_heatmap
 from smart_core.figures.chart import Chart
 from smart_core.formatting import metric_label, metric_value, shorten
-from smart_core.paper import DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,12 +9,12 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.errors import CalibrationError
 from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, Style, ink, plain, style, template, translucent
 from smart_core.formatting import plural, shorten
 from smart_core.indicators import INDICATORS
-from smart_core.temperature_curve import TemperatureCurve
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,6 +9,8 @@ from importlib.metadata import version
 import numpy as np
 
 import smart_core
+from smart_core.analysis.margin_groups import margin_edges, margin_groups, worst_group
+from smart_core.analysis.temperature_curve import temperature_curve
 from smart_core.calibrators import methods
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.evaluation import HEADLINE, METRICS
@@ -21,13 +23,11 @@ from smart_core.figures.sensitivity import sensitivity_heatmap
 from smart_core.figures.temperature import temperature_chart
 from smart_core.formatting import MISSING, metric_range, metric_value, percent, shorten
 from smart_core.indicators import INDICATORS
-from smart_core.margin_groups import margin_edges, margin_groups, worst_group
 from smart_core.metrics import ece, noise_floor, reliability
 from smart_core.metrics.bootstrap import bootstrap_reliability_band
 from smart_core.report.findings import Findings
 from smart_core.report.markup import bullets, clean, code, facts, figure, paragraph, section, table
 from smart_core.report.verdict import model_verdict, repair_verdict
-from smart_core.temperature_curve import temperature_curve
 
 NAMES_SHOWN = 12
 """Names of classes or groups that a line lists."""

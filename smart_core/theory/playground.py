@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from smart_core.analysis.temperature_curve import map_at
 from smart_core.calibrators import get, select
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.smart import SMART
@@ -22,7 +23,6 @@ from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import evaluate
 from smart_core.experiments.fitting import fit_part, what_went_wrong
 from smart_core.run import CancelToken, Progress, Run
-from smart_core.temperature_curve import map_at
 
 Array = NDArray[np.float64]
 

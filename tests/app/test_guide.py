@@ -10,9 +10,9 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from smart_core import paper
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
+from smart_core.experiments import paper
 from tests.conftest import ROOT
 
 

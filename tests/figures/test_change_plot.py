@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from smart_core.analysis.margin_groups import ConfidenceChange
 from smart_core.figures.change_plot import confidence_change_plot
 from smart_core.figures.theme import PALETTE
-from smart_core.margin_groups import ConfidenceChange
 from tests.figures.samples import NASTY, named, texts
 
 

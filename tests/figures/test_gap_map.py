@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smart_core.analysis.margin_groups import margin_edges, samples_in
 from smart_core.figures.gap_map import gap_heatmap
-from smart_core.margin_groups import margin_edges, samples_in
 from tests.figures.samples import evaluation_of, texts, too_sure
 
 

@@ -7,9 +7,9 @@ import plotly.graph_objects as go
 import pytest
 
 import smart_core as sc
+from smart_core.analysis.hardness import Hardness, hardness
 from smart_core.figures.hardness import hardness_scatter
 from smart_core.figures.theme import RIGHT, WRONG
-from smart_core.hardness import Hardness, hardness
 
 
 def made(n: int = 100, missing: int = 7, attacked: bool = False) -> Hardness:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
 
+from smart_core.analysis.margin_groups import margin_edges
 from smart_core.errors import CalibrationError
 from smart_core.figures.margin_groups import margin_group_grid
-from smart_core.margin_groups import margin_edges
 from tests.figures.samples import NASTY, evaluation_of, texts, too_sure
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from smart_core import paper
+from smart_core.experiments import paper
 from smart_core.figures.sensitivity import sensitivity_heatmap
 
 

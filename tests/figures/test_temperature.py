@@ -8,10 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from smart_core.analysis.temperature_curve import Support, TemperatureCurve
 from smart_core.errors import CalibrationError
 from smart_core.figures.temperature import temperature_chart
 from smart_core.figures.theme import DARK, LIGHT, PALETTE, SERIES
-from smart_core.temperature_curve import Support, TemperatureCurve
 from tests.figures.test_theme import contrast
 
 

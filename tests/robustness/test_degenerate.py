@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import smart_core as sc
+from smart_core.analysis.temperature_curve import temperature_curve
 from smart_core.calibrators import get, methods
 from smart_core.cli import main
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS
-from smart_core.temperature_curve import temperature_curve
 from tests.calibrators.problems import Problem
 from tests.calibrators.test_battery import QUICK, assert_probabilities
 from tests.data.files import npz

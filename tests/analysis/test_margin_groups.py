@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smart_core.errors import CalibrationError
-from smart_core.margin_groups import (
+from smart_core.analysis.margin_groups import (
     confidence_change,
     gap_cells,
     group_of,
@@ -21,6 +20,7 @@ from smart_core.margin_groups import (
     with_intervals,
     worst_group,
 )
+from smart_core.errors import CalibrationError
 from tests.figures.samples import evaluation_of, too_sure
 
 

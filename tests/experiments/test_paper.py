@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smart_core import paper
 from smart_core.calibrators import methods
 from smart_core.errors import SmartError
 from smart_core.evaluation import METRICS
+from smart_core.experiments import paper
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 from tests.conftest import ROOT
 
-CSV = ROOT / "smart_core" / "paper_tables.csv"
+CSV = ROOT / "smart_core" / "experiments" / "paper_tables.csv"
 
 ROWS = {
     "comparison_ECE_full": 26 * 9,

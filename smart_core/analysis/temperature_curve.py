@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
 from smart_core.calibrators.smart import SMART, temperature_map
-from smart_core.equal_mass import equal_mass_groups
 from smart_core.errors import CalibrationError
 from smart_core.indicators import scalar_indicator
 

@@ -183,7 +183,7 @@ def _pivot(figures: Iterable[PaperValue], row_name: str, column_name: str, model
 
 @cache
 def _all() -> tuple[PaperValue, ...]:
-    text = files("smart_core").joinpath("paper_tables.csv").read_text(encoding="utf-8")
+    text = files("smart_core.experiments").joinpath("paper_tables.csv").read_text(encoding="utf-8")
     return tuple(_value(row) for row in csv.DictReader(text.splitlines()))
 
 
