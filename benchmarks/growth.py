@@ -12,7 +12,7 @@ import torch
 
 from smart_core import SMART
 from smart_core.kernels.compiling import make_all_ready
-from smart_core.run import Run
+from smart_core.progress import Run
 
 CLASSES = (10, 100, 1000, 10_000, 30_000)
 SAMPLES = (1_000, 10_000, 100_000, 1_000_000)

@@ -24,7 +24,7 @@ from smart_core.figures.seed_tables import label_of
 from smart_core.formatting import metric_value
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
-from smart_core.run import Run
+from smart_core.progress import Run
 
 routing.enter()
 

@@ -15,7 +15,7 @@ from smart_core.analysis.hardness import Hardness
 from smart_core.attacks import carlini_wagner_l2
 from smart_core.figures import hardness_scatter
 from smart_core.indicators import INDICATORS
-from smart_core.run import Run
+from smart_core.progress import Run
 
 routing.enter()
 

@@ -15,7 +15,7 @@ from smart_core.experiments import paper
 from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS, Sensitivity
 from smart_core.figures import sensitivity_heatmap
 from smart_core.formatting import metric_value
-from smart_core.run import Run
+from smart_core.progress import Run
 
 routing.enter()
 

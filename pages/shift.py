@@ -20,7 +20,7 @@ from smart_core.experiments.fitting import seeds_for, unavailable
 from smart_core.experiments.shift import DEFAULT_METHODS, Shift
 from smart_core.figures import reduction_bars, shift_heatmap
 from smart_core.formatting import join_words, metric_value
-from smart_core.run import Run
+from smart_core.progress import Run
 
 routing.enter()
 

@@ -15,7 +15,7 @@ from smart_core.experiments.fitting import fit_method
 from smart_core.figures import temperature_chart
 from smart_core.formatting import join_words, plural
 from smart_core.indicators import INDICATORS
-from smart_core.run import Run
+from smart_core.progress import Run
 
 routing.enter()
 

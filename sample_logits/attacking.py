@@ -26,7 +26,7 @@ from sample_logits.images import Bytes
 from sample_logits.networks import Classifier, fused
 from sample_logits.training import Say, to_pixels
 from smart_core.attacks import Search, carlini_wagner_l2
-from smart_core.run import CancelToken, Run
+from smart_core.progress import CancelToken, Run
 
 CHUNK = 50
 """Images a chunk: few enough to lose little when stopped, enough to fill a batch."""

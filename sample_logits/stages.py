@@ -16,7 +16,7 @@ from sample_logits.losses import LOSSES
 from sample_logits.networks import Classifier
 from smart_core.attacks import Search
 from smart_core.cli.terminal import ProgressBar
-from smart_core.run import Run
+from smart_core.progress import Run
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from smart_core.run import Run
+from smart_core.progress import Run
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Say = Callable[[str], None]

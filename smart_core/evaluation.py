@@ -25,7 +25,7 @@ from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from smart_core.metrics.selective import aurc
 from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.smooth_ece import smece
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import BoolArray, FloatArray, IntArray, Logits, Probabilities
 
 if TYPE_CHECKING:

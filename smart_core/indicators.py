@@ -13,7 +13,7 @@ from torch import Tensor
 
 from smart_core.device import precise, rows_per_chunk, to_tensor
 from smart_core.errors import CalibrationError
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits
 
 LARGEST = 1e32

@@ -17,7 +17,7 @@ from smart_core import kernels
 from smart_core.calibrators.base import TemperatureCalibrator
 from smart_core.device import like_input, resolve_device, rows_per_chunk, to_tensor
 from smart_core.kernels.threads import share
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits
 
 MarginMap = Callable[[Tensor], Tensor]

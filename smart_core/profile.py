@@ -24,7 +24,7 @@ from torch import Tensor
 from smart_core import kernels
 from smart_core.device import rows_per_chunk
 from smart_core.kernels.threads import share
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits
 
 DIRECT_UP_TO = 64

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from smart_core.device import threads_for
-from smart_core.run import Run
+from smart_core.progress import Run
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's constants, PyTorch's defaults."""

@@ -40,7 +40,7 @@ from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
 from smart_core.experiments.result import plain
 from smart_core.metrics.classwise_cells import ClasswiseCells
-from smart_core.run import Trace
+from smart_core.progress import Trace
 from smart_core.workspace_tree import Array, Parts, Reader, Writer
 
 FORMAT = "smart-workspace"

@@ -32,7 +32,7 @@ from smart_core.experiments import (
 from smart_core.experiments.result import Result, plain
 from smart_core.metrics.floor import Floor
 from smart_core.metrics.intervals import Interval
-from smart_core.run import Trace
+from smart_core.progress import Trace
 
 Array = NDArray[Any]
 

@@ -19,7 +19,7 @@ from smart_core.attacks.files import save_distances
 from smart_core.attacks.model import build_model
 from smart_core.cli.attack import run_attack
 from smart_core.errors import Cancelled, SmartError
-from smart_core.run import Run
+from smart_core.progress import Run
 from tests.digits_model import digits, network, trained, unseen
 from tests.foolbox_attack import foolbox_distances
 from tests.other_device import pretend_device

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from pages.shared import memory
 from smart_core.errors import Cancelled, SmartError
-from smart_core.run import Run
+from smart_core.progress import Run
 
 Work = Callable[[Run], None]
 

@@ -20,7 +20,7 @@ from smart_core import Evaluation, LogitSet
 from smart_core.experiments.fitting import fit_key, fit_method, judge
 from smart_core.experiments.method_result import bounded
 from smart_core.formatting import duration, metric_value, plural
-from smart_core.run import Run
+from smart_core.progress import Run
 
 Publish = Callable[[Any], None]
 Compute = Callable[[Run, Publish], None]

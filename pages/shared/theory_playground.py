@@ -16,7 +16,7 @@ from smart_core.data.simulate import LAWS, Law, simulate_set
 from smart_core.figures.theme import style
 from smart_core.figures.theory_playground import recovery_chart, true_error_chart
 from smart_core.formatting import percent
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.theory.playground import (
     DEFAULT_METHODS,
     Playground,

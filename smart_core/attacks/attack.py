@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from smart_core.attacks.carlini_wagner import Minimisation, Model, adam_factors, logits_of
 from smart_core.attacks.constant_search import AttackError, ConstantSearch, Search
 from smart_core.device import as_array, resolve_device, to_tensor
-from smart_core.run import Run
+from smart_core.progress import Run
 
 __all__ = ["AttackError", "AttackResult", "Search", "carlini_wagner_l2"]
 

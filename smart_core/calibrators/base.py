@@ -26,7 +26,7 @@ from smart_core.device import (
 )
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
-from smart_core.run import CancelToken, Progress, Run, Trace
+from smart_core.progress import CancelToken, Progress, Run, Trace
 from smart_core.types import Logits, Probabilities
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from smart_core.calibrators.candidate_ece import candidate_ece
 from smart_core.device import rows_per_chunk
-from smart_core.run import Run
+from smart_core.progress import Run
 
 STEP, GRID = 0.01, 2000
 """The thresholds considered: 0.01, 0.02, ..., 20.00."""

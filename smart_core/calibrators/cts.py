@@ -13,7 +13,7 @@ from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.errors import CalibrationError
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
 HUGE = 1e37

@@ -14,7 +14,7 @@ from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk
 from smart_core.profile import GAP_FLOOR, gaps
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import FloatArray, Logits, Probabilities
 
 LEAST_PROBABILITY = 1e-300

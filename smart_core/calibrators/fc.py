@@ -16,7 +16,7 @@ from smart_core.calibrators.settings import setting
 from smart_core.device import precise
 from smart_core.errors import CalibrationError
 from smart_core.profile import gaps
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
 ACCURACY_KEPT = 0.99

@@ -17,7 +17,7 @@ from smart_core.calibrators.curves import (
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import TopLabelCalibrator
-from smart_core.run import Run
+from smart_core.progress import Run
 
 
 @dataclass(kw_only=True, eq=False)

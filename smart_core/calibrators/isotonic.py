@@ -10,7 +10,7 @@ from torch import Tensor
 from smart_core.calibrators.curves import broken_line
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.toplabel import TopLabelCalibrator
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import FloatArray
 
 

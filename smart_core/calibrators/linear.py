@@ -25,7 +25,7 @@ from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise, rows_per_chunk, widen
 from smart_core.errors import CalibrationError
 from smart_core.profile import GAP_FLOOR, gaps
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
 LEAST_GAIN = 1e-10

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from smart_core.calibrators.ts import T_HIGH, T_LOW
 from smart_core.profile import Profile
-from smart_core.run import Run
+from smart_core.progress import Run
 
 INTERVALS = 64
 """Steps of 0.094 in log beta: an interpolated NLL is then right to about 1e-5."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from smart_core.device import rows_per_chunk
-from smart_core.run import Run
+from smart_core.progress import Run
 
 SAME = 1e-6
 """Squared distance below which a reference row is taken for the query itself: about what float32 resolves."""

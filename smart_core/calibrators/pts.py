@@ -19,7 +19,7 @@ from smart_core.device import precise
 from smart_core.indicators import Standardizer
 from smart_core.objectives import OBJECTIVES
 from smart_core.profile import build_profile
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.training import Schedule, train
 from smart_core.types import Logits
 

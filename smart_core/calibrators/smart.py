@@ -23,7 +23,7 @@ from smart_core.indicators import INDICATORS, LARGEST, Standardizer
 from smart_core.metrics import ece
 from smart_core.objectives import OBJECTIVES
 from smart_core.profile import Profile, build_profile
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.types import Logits
 

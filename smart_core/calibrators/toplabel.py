@@ -11,7 +11,7 @@ from torch import Tensor
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.device import precise, resolve_device, rows_per_chunk
 from smart_core.profile import gaps
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import FloatArray, Logits, Probabilities
 
 STRICTLY_BELOW = 1.0 - 2.0**-18

@@ -17,7 +17,7 @@ from smart_core.device import rows_per_chunk, widen
 from smart_core.kernels.threads import share
 from smart_core.objectives import OBJECTIVES, Objective
 from smart_core.profile import GAP_FLOOR, Profile, build_profile, gaps
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits
 
 T_LOW, T_HIGH = 0.05, 20.0

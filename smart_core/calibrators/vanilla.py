@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import FitData, TemperatureCalibrator
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits
 
 

@@ -12,7 +12,7 @@ from smart_core.cli.output import check_targets, notes, show
 from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
 
 if TYPE_CHECKING:
-    from smart_core.run import Run
+    from smart_core.progress import Run
 
 BUNDLES = (".npz", ".safetensors")
 
@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> None:
     """Distances of a model on images, as a file, inside a bundle, or both."""
-    from smart_core.run import Run
+    from smart_core.progress import Run
 
     check_targets(options)
     with ProgressBar() as bar, stop_on_interrupt() as token:

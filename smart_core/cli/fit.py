@@ -35,7 +35,7 @@ def run(options: Namespace) -> None:
     from smart_core.cli.inputs import assignments_and_files, check_arrays, load_validation, parse_settings
     from smart_core.device import resolve_device
     from smart_core.experiments.fitting import fit_part
-    from smart_core.run import Run
+    from smart_core.progress import Run
 
     (id,) = select([options.method])
     assignments, files = assignments_and_files(options)

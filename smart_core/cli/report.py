@@ -14,7 +14,7 @@ from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
 from smart_core.errors import CalibrationError
 
 if TYPE_CHECKING:
-    from smart_core.run import Run
+    from smart_core.progress import Run
 
 WRITING = 0.9
 """Share of the progress at which everything is computed."""
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
 def run(options: Namespace) -> None:
     """The self-contained report."""
     from smart_core.device import resolve_device
-    from smart_core.run import Run
+    from smart_core.progress import Run
 
     resolve_device(options.device)
     check_targets(options)

@@ -15,7 +15,7 @@ from smart_core.experiments.result import Result
 from smart_core.experiments.table import SeedTable
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,7 @@ from smart_core.experiments.result import Result
 from smart_core.metrics.binning import check_bins
 from smart_core.metrics.floor import Floor
 from smart_core.metrics.paired import compare_all
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from smart_core.data.split import stratified_subset
 from smart_core.experiments.arguments import several_sizes
 from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 
 DEFAULT_METHODS = ("ts", "pts", "cts", "spline", "gc", "smart")
 SIZES = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)

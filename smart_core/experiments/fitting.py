@@ -16,7 +16,7 @@ from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import SmartError
 from smart_core.evaluation import Evaluation, evaluate
 from smart_core.experiments.result import plain
-from smart_core.run import Run
+from smart_core.progress import Run
 
 Settings = dict[str, Any]
 

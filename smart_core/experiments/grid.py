@@ -17,7 +17,7 @@ from smart_core.experiments.fitting import Fit, Settings, fit_method, judge, wha
 from smart_core.experiments.stacked import Stack
 from smart_core.experiments.table import SeedTable
 from smart_core.metrics.binning import check_bins
-from smart_core.run import Run
+from smart_core.progress import Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from smart_core.device import to_tensor
 from smart_core.evaluation import METRICS, Evaluation
 from smart_core.indicators import INDICATORS
 from smart_core.metrics.binning import bin_edges
-from smart_core.run import Run
+from smart_core.progress import Run
 
 PIECE = 1 << 22
 """Logits between two looks at the cancel token."""

@@ -28,7 +28,7 @@ from smart_core.experiments.fitting import (
 )
 from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.intervals import Interval, interval
-from smart_core.run import Run
+from smart_core.progress import Run
 
 CELLS_KEPT_UP_TO = 2000
 """Classes up to which a row keeps the classwise sums of its first seed: 8 kB a class."""

@@ -16,7 +16,7 @@ from smart_core.errors import Cancelled
 from smart_core.experiments.arguments import check_count
 from smart_core.experiments.fitting import fit_method, unavailable, what_went_wrong
 from smart_core.experiments.result import Result
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 
 if TYPE_CHECKING:
     import pandas as pd

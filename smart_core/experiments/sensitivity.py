@@ -12,7 +12,7 @@ from smart_core.experiments.arguments import several_numbers
 from smart_core.experiments.fitting import Settings
 from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 
 PAPER_SIGMAS = (0.01, 0.05, 0.1, 0.5, 1.0)
 PAPER_DELTAS = (0.001, 0.01, 0.1, 1.0)

@@ -13,7 +13,7 @@ from smart_core.errors import CalibrationError
 from smart_core.experiments.fitting import seeds_for, unavailable
 from smart_core.experiments.grid import Job, fill
 from smart_core.experiments.table import SeedTable
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 from smart_core.types import FloatArray
 
 DEFAULT_METHODS = ("ts", "pts", "cts", "spline", "gc", "procal", "fc", "smart")

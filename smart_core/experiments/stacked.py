@@ -16,7 +16,7 @@ from smart_core.errors import Cancelled
 from smart_core.experiments.fitting import Settings
 from smart_core.experiments.judging import SmartJudge
 from smart_core.kernels.threads import share_each
-from smart_core.run import Run
+from smart_core.progress import Run
 
 Metrics = dict[str, float]
 

@@ -12,7 +12,7 @@ from smart_core.experiments.arguments import several
 from smart_core.experiments.fitting import Settings, fit_method
 from smart_core.experiments.result import Result
 from smart_core.objectives import OBJECTIVES
-from smart_core.run import CancelToken, Progress, Run, Trace
+from smart_core.progress import CancelToken, Progress, Run, Trace
 
 if TYPE_CHECKING:
     import pandas as pd

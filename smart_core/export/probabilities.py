@@ -15,7 +15,7 @@ from smart_core.atomic import Target, opened
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Part
 from smart_core.errors import ExportError
-from smart_core.run import Run
+from smart_core.progress import Run
 
 if TYPE_CHECKING:
     import pyarrow as pa

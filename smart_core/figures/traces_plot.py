@@ -15,7 +15,7 @@ from smart_core.figures.chart import Chart
 from smart_core.figures.theme import SERIES, Style, plain, template
 from smart_core.formatting import join_words, metric_value, tick_format
 from smart_core.objectives import OBJECTIVES
-from smart_core.run import Trace
+from smart_core.progress import Trace
 
 if TYPE_CHECKING:
     import pandas as pd

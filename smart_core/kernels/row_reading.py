@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from smart_core import kernels
 from smart_core.kernels.threads import share
-from smart_core.run import Run
+from smart_core.progress import Run
 
 WORTH_LOADING = 1 << 20
 """Numbers from which on the compiled loops are worth loading the compiler's package."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from smart_core.run import Run
+from smart_core.progress import Run
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")

@@ -11,9 +11,9 @@ from smart_core.experiments.compare import compare
 from smart_core.experiments.fitting import Settings
 from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
 from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
+from smart_core.progress import CancelToken, Progress, Run
 from smart_core.report.findings import Findings
 from smart_core.report.page import report_html
-from smart_core.run import CancelToken, Progress, Run
 
 COMPARED = 0.3
 """Share of the progress at which the leaderboard is done where a sensitivity study follows."""

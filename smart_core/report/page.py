@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from smart_core.progress import Run
 from smart_core.report import sections
 from smart_core.report.findings import Findings
 from smart_core.report.markup import escape
-from smart_core.run import Run
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may do on behalf of the page: nothing that asks another host."""

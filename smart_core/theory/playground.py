@@ -22,7 +22,7 @@ from smart_core.data.simulate import Law, Simulated, law_named, simulate
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import evaluate
 from smart_core.experiments.fitting import fit_part, what_went_wrong
-from smart_core.run import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run
 
 Array = NDArray[np.float64]
 

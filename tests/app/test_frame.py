@@ -20,7 +20,7 @@ from pages.shared.desk import Bounded, Desk
 from pages.shared.jobs import Job, Line, Tray
 from pages.shared.wording import plain_text
 from smart_core.errors import SmartError
-from smart_core.run import Run
+from smart_core.progress import Run
 from tests.conftest import ROOT
 
 

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from smart_core.calibrators.ets import ETS, mixture_weights
 from smart_core.calibrators.ts import TS
-from smart_core.run import Run
+from smart_core.progress import Run
 from tests.calibrators.made_up import degenerate, softmax
 from tests.calibrators.problems import over_confident
 

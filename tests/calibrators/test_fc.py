@@ -13,7 +13,7 @@ from smart_core.calibrators.clip_search import ClipSearch
 from smart_core.calibrators.fc import FC
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.metrics import ece
-from smart_core.run import Run
+from smart_core.progress import Run
 from tests.calibrators.checks import CIFAR10, StopAt, assert_proper_rows, assert_same_bits_after_saving
 from tests.calibrators.made_up import Sample, degenerate, network, plain_ece, softmax
 from tests.conftest import real_data

@@ -8,7 +8,7 @@ import torch
 
 from smart_core.calibrators.nll_curves import NllCurves
 from smart_core.profile import build_profile
-from smart_core.run import Run
+from smart_core.progress import Run
 from smart_core.types import Logits
 from tests.calibrators.made_up import Sample, network, softmax
 from tests.calibrators.test_cts import best_common_temperature

@@ -16,7 +16,7 @@ from smart_core import device
 from smart_core.calibrators import get
 from smart_core.errors import Cancelled, ExportError
 from smart_core.export.probabilities import save_probabilities
-from smart_core.run import Run
+from smart_core.progress import Run
 from tests.calibrators.problems import over_confident
 
 

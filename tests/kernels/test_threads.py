@@ -10,7 +10,7 @@ import torch
 
 from smart_core.errors import Cancelled
 from smart_core.kernels.threads import share, share_each
-from smart_core.run import Run
+from smart_core.progress import Run
 
 
 @pytest.fixture(params=[1, 3])

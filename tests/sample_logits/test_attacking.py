@@ -15,7 +15,7 @@ from sample_logits.networks import fused
 from sample_logits.training import to_pixels
 from smart_core.attacks import Search, carlini_wagner_l2
 from smart_core.errors import Cancelled
-from smart_core.run import Run
+from smart_core.progress import Run
 
 QUICK = Search(lr=0.1, iterations=20, search_steps=3, initial_c=1.0)
 IMAGES = digits.load().test_images[:5]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sample_logits.networks import Classifier, resnet
 from sample_logits.training import Recipe, augment, learning_rate, outputs, to_pixels, train
 from smart_core.errors import Cancelled
-from smart_core.run import Run
+from smart_core.progress import Run
 
 RECIPE = Recipe(epochs=3, batch_size=16, pad=1)
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from smart_core.errors import Cancelled
-from smart_core.run import Run, Trace
+from smart_core.progress import Run, Trace
 
 
 def test_parts_map_into_the_whole():

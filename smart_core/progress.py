@@ -1,4 +1,4 @@
-"""One computation's line to its caller: progress goes out, cancel comes in, a trace is kept on request."""
+"""Progress, cancellation and trace of one computation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Protocol
 from smart_core.errors import Cancelled
 
 Progress = Callable[[float, str], None]
-"""Called with the fraction done, in [0, 1], and a few words."""
+"""Called with the fraction done, in [0, 1], and a short description."""
 
 REPORT_EVERY = 0.05
-"""Seconds between two reports: often enough for a smooth bar, rare enough to cost nothing."""
+"""Least number of seconds between two reports: a smooth bar at no measurable cost."""
 
 
 class CancelToken(Protocol):
@@ -40,7 +40,12 @@ class Trace:
 
 
 class Run:
-    """Progress, cancel and trace of one computation; `part` narrows it to a stage."""
+    """Progress, cancellation and trace of one computation; `part` maps a stage into the whole.
+
+    >>> run = Run(lambda fraction, message: print(f"{fraction:.0%} {message}"))
+    >>> run.part(0.5, 1.0).tick(1.0, "second half")
+    100% second half
+    """
 
     def __init__(
         self,
@@ -57,7 +62,7 @@ class Run:
         self._last_report = 0.0
 
     def tick(self, fraction: float, message: str = "") -> None:
-        """Raise `Cancelled` if asked to stop; else pass the progress on, not more often than useful."""
+        """Raise `Cancelled` if the token is set; otherwise report, at most once every `REPORT_EVERY` seconds."""
         if self.cancel is not None and self.cancel.is_set():
             raise Cancelled("The computation was cancelled.")
         if self.progress is None:
@@ -69,7 +74,7 @@ class Run:
             self.progress(start + (stop - start) * min(max(fraction, 0.0), 1.0), message)
 
     def part(self, start: float, stop: float) -> Run:
-        """The same line, with progress mapped to the stretch from `start` to `stop` of this one."""
+        """The same computation with its progress mapped to the interval from `start` to `stop` of this one."""
         low, high = self.span
         width = high - low
         child = Run(self.progress, self.cancel, span=(low + width * start, low + width * stop))
