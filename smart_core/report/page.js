@@ -43,6 +43,9 @@ function keep(text, kind, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
+// Plotly refuses to save a picture while it still makes another one
+let saving = Promise.resolve();
+
 document.addEventListener("click", (event) => {
   const kind = event.target.dataset?.save;
   if (!kind) return;
@@ -51,5 +54,8 @@ document.addEventListener("click", (event) => {
   const name = figure.dataset.name;
   if (kind === "csv") keep(csv(rows(figure)), "text/csv", `${name}.csv`);
   else if (kind === "json") keep(json(rows(figure)), "application/json", `${name}.json`);
-  else Plotly.downloadImage(plot, { format: kind, filename: name, width: plot.offsetWidth, height: plot.offsetHeight, scale: kind === "png" ? 2 : 1 });
+  else {
+    const options = { format: kind, filename: name, width: plot.offsetWidth, height: plot.offsetHeight, scale: kind === "png" ? 2 : 1 };
+    saving = saving.catch(() => {}).then(() => Plotly.downloadImage(plot, options));
+  }
 });

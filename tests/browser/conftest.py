@@ -18,7 +18,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, WebSocket, expect, sync_playwright
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.browser.chromium import ADVICE, executable
 from tests.conftest import ROOT
@@ -71,9 +73,32 @@ class Visit:
     page: Page
     problems: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    waiting: bool = False
+    """Whether the browser has asked for a run of the script that the server has not finished yet."""
+
+    def watch(self, socket: WebSocket) -> None:
+        """Follow Streamlit's own messages: a slow server starts the run that a click asks for well after the click."""
+
+        def sent(payload: bytes | str) -> None:
+            message = BackMsg.FromString(payload) if isinstance(payload, bytes) else BackMsg()
+            if message.HasField("rerun_script") and not message.rerun_script.is_auto_rerun:
+                self.waiting = True
+
+        def received(payload: bytes | str) -> None:
+            message = ForwardMsg.FromString(payload) if isinstance(payload, bytes) else ForwardMsg()
+            if message.HasField("script_finished") and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                self.waiting = False
+
+        socket.on("framesent", sent)
+        socket.on("framereceived", received)
+        socket.on("close", lambda _: setattr(self, "waiting", False))
 
     def idle(self) -> None:
         """Wait until the script has run, stays at rest and every chart is drawn; an error box ends the test at once."""
+        deadline = time.monotonic() + PATIENCE / 1000
+        self.page.wait_for_timeout(20)  # lets the messages of the last click arrive
+        while self.waiting and time.monotonic() < deadline:
+            self.page.wait_for_timeout(20)
         self.page.wait_for_function(AT_REST)
         self.page.wait_for_load_state("networkidle")
         broken = self.page.get_by_test_id("stException")
@@ -192,6 +217,7 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Visit]]:
         contexts.append(context)
         seen = Visit(context.new_page())
         host = urlsplit(url).netloc
+        seen.page.on("websocket", seen.watch)
         seen.page.on("console", lambda message: _note_console(seen, message))
         seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
         seen.page.on("request", lambda request: _note_request(seen, host, request.url))
