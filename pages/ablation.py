@@ -16,8 +16,8 @@ from smart_core.evaluation import METRICS
 from smart_core.experiments import paper
 from smart_core.experiments.ablation import Ablation
 from smart_core.experiments.data_efficiency import DEFAULT_METHODS, sizes_up_to
-from smart_core.experiments.fitting import unavailable
-from smart_core.experiments.table import SeedTable
+from smart_core.experiments.results import SeedTable
+from smart_core.experiments.running import unavailable
 from smart_core.experiments.traces import DEFAULT_OBJECTIVES, Traces
 from smart_core.figures import divergence_chart, efficiency_curves, gradient_chart, seed_table_heatmap
 from smart_core.figures.seed_tables import label_of

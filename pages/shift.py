@@ -16,7 +16,7 @@ from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
-from smart_core.experiments.fitting import seeds_for, unavailable
+from smart_core.experiments.running import seeds_for, unavailable
 from smart_core.experiments.shift import DEFAULT_METHODS, Shift
 from smart_core.figures import reduction_bars, shift_heatmap
 from smart_core.formatting import join_words, metric_value

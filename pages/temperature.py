@@ -11,7 +11,7 @@ from pages.shared.wording import plain_text
 from smart_core import LogitSet
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.calibrators.base import Calibrator
-from smart_core.experiments.fitting import fit_method
+from smart_core.experiments.running import fit_method
 from smart_core.figures import temperature_chart
 from smart_core.formatting import join_words, plural
 from smart_core.indicators import INDICATORS

@@ -6,6 +6,7 @@ metric, interval and figure works from these.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ def evaluate(
                 cells.update(probabilities, labels)
             columns.append(_vectors(calibrator, logits, probabilities, labels))
             if run is not None:
-                run.tick(sum(len(column[0]) for column in columns) / len(part), "judging on test")
+                run.tick(sum(len(column[0]) for column in columns) / len(part), "evaluating on test")
     confidence, prediction, correct, nll, brier, margins, temperature = (
         np.concatenate(column) for column in zip(*columns, strict=True)
     )
@@ -162,6 +163,10 @@ class Metric:
     higher_is_better: bool = False
     percent: bool = True
     """Whether tables show it in per cent."""
+
+    def sort_key(self, value: float) -> float:
+        """A key that sorts values from best to worst, and what is not a number last."""
+        return math.inf if math.isnan(value) else -value if self.higher_is_better else value
 
 
 def _classwise(evaluation: Evaluation, bins: int) -> float:

@@ -38,7 +38,7 @@ from smart_core.data.logitset import Head, LogitSet, Part, read_only
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
-from smart_core.experiments.result import plain
+from smart_core.experiments.results import json_value
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.progress import Trace
 from smart_core.workspace_tree import Array, Parts, Reader, Writer
@@ -130,7 +130,7 @@ def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
             "evaluation": writer.evaluation(evaluation),
             "seconds": float(seconds),
             "method": calibrator.id,
-            "settings": plain(calibrator.settings_dict()),
+            "settings": json_value(calibrator.settings_dict()),
         }
         for key, (calibrator, seconds, evaluation) in workspace.fits.items()
     }

@@ -29,7 +29,7 @@ from smart_core.experiments import (
     Shift,
     Traces,
 )
-from smart_core.experiments.result import Result, plain
+from smart_core.experiments.results import Result, json_value
 from smart_core.metrics.floor import Floor
 from smart_core.metrics.intervals import Interval
 from smart_core.progress import Trace
@@ -155,7 +155,7 @@ class Reader:
             raise ValueError("it holds an object of an unknown kind")
         made = kind(**self.value(tree["fields"]))
         if isinstance(made, Result):
-            plain(made.to_dict())  # a result that cannot even be told is none
+            json_value(made.to_dict())  # a result that cannot even be told is none
         return made
 
 

@@ -8,7 +8,13 @@ from importlib import import_module
 import pytest
 
 
-@pytest.mark.parametrize("name", ["errors", "data.load", "data.logitset", "data.simulate"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("errors", "data.load", "data.logitset", "data.simulate"),
+        *("experiments.compare", "experiments.results", "experiments.sensitivity"),
+    ],
+)
 def test_examples(name: str):
     result = doctest.testmod(import_module(f"smart_core.{name}"))
     assert result.attempted > 0

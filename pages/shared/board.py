@@ -13,7 +13,7 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import Evaluation
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.compare import compare, ranked, summarise
-from smart_core.experiments.fitting import seeds_for
+from smart_core.experiments.running import seeds_for
 from smart_core.progress import Run
 
 RECOMMENDED = ("vanilla", "ts", "ets", "vector", "pts", "cts", "spline", "gc", "isotonic", "bbq", "smart")

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.shared.desk import Row
 from smart_core import LogitSet
 from smart_core.calibrators import methods
-from smart_core.experiments.fitting import unavailable
+from smart_core.experiments.running import unavailable
 from smart_core.formatting import plural
 
 FAMILIES = {

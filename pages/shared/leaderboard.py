@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pages.shared.desk import Row
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison, MethodResult
-from smart_core.formatting import MISSING, metric_range, metric_value
+from smart_core.formatting import metric_range, metric_value
 
 STALE = "settings changed: refit"
 OTHER_BINS = "other bins: judge again"
@@ -37,7 +36,7 @@ def leaderboard(
     fresh.sort(key=lambda id: _rank(rows[id].result, metric))
     old = [id for id in rows if rows[id].result.available and id in stale]
     failed = {id: rows[id].result.reason or "failed" for id in rows if not rows[id].result.available}
-    table = [_line(rows[id].result, metric, _verdict(id, ranked)) for id in fresh]
+    table = [_line(rows[id].result, metric, "" if ranked is None else ranked.standing(id)) for id in fresh]
     table += [_line(rows[id].result, metric, stale[id]) for id in old]
     table += [{"method": id, "Method": methods()[id].label, "Verdict": reason} for id, reason in failed.items()]
     return pd.DataFrame(table, columns=["method", "Method", "Verdict", *_columns(metric)])
@@ -61,28 +60,24 @@ def _columns(metric: str) -> list[str]:
 
 
 def _line(result: MethodResult, metric: str, verdict: str) -> dict[str, Any]:
-    floor = result.floor.get(metric)
     line: dict[str, Any] = {
         "method": result.id,
         "Method": methods()[result.id].label,
         "Verdict": verdict,
         METRICS[metric].label: metric_value(metric, result.mean(metric)),
-        "± seeds": metric_value(metric, result.std(metric)) if len(result.values[metric]) > 1 else "",
-        "95 % interval": _interval(result, metric),
-        "floor": metric_value(metric, floor.q95) if floor is not None else "",
+        "± seeds": metric_value(metric, result.std(metric)),
+        "95 % interval": metric_range(metric, *result.ends(metric)),
+        "floor": metric_value(metric, result.floor_q95(metric)),
         "top-1": "kept" if result.keeps_top1 else "may change",
         "parameters": f"{result.parameters:,}",
         "seconds": f"{result.fit_seconds:.2f}",
     }
     for name in HEADLINE:
         if name != metric:
-            line[METRICS[name].label] = f"{metric_value(name, result.mean(name))} ({_interval(result, name)})"
+            line[METRICS[name].label] = (
+                f"{metric_value(name, result.mean(name))} ({metric_range(name, *result.ends(name))})"
+            )
     return line
-
-
-def _interval(result: MethodResult, metric: str) -> str:
-    ends = result.intervals.get(metric)
-    return MISSING if ends is None else metric_range(metric, ends.low, ends.high)
 
 
 def best_of(results: Mapping[str, MethodResult], metric: str) -> str:
@@ -91,17 +86,4 @@ def best_of(results: Mapping[str, MethodResult], metric: str) -> str:
 
 
 def _rank(result: MethodResult, metric: str) -> float:
-    value = result.mean(metric)
-    if not np.isfinite(value):
-        return float("inf")
-    return -value if METRICS[metric].higher_is_better else value
-
-
-def _verdict(id: str, ranked: Comparison | None) -> str:
-    if ranked is None or ranked.best is None:
-        return ""
-    if id == ranked.best:
-        return "best"
-    if id not in ranked.tied:
-        return ""
-    return "tied" if ranked.tied[id] else "worse"
+    return METRICS[metric].sort_key(result.mean(metric))

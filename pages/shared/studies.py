@@ -16,9 +16,9 @@ from pages.shared import board, cached
 from pages.shared.desk import desk, study_key
 from pages.shared.jobs import Job
 from pages.shared.wording import plain_text
-from smart_core import Evaluation, LogitSet
-from smart_core.experiments.fitting import fit_key, fit_method, judge
-from smart_core.experiments.method_result import bounded
+from smart_core import Evaluation, LogitSet, evaluate
+from smart_core.experiments.method_result import bounded, fit_key
+from smart_core.experiments.running import fit_method
 from smart_core.formatting import duration, metric_value, plural
 from smart_core.progress import Run
 
@@ -97,7 +97,11 @@ def fit_seconds(data: LogitSet) -> float | None:
 
     def work(run: Run) -> None:
         fit = fit_method("smart", data, run=run.part(0.0, 0.9))
-        fits[key] = (fit.calibrator, fit.seconds, bounded(judge(fit, data.test, run=run.part(0.9, 1.0)), 0))
+        fits[key] = (
+            fit.calibrator,
+            fit.seconds,
+            bounded(evaluate(fit.calibrator, data.test, run=run.part(0.9, 1.0)), 0),
+        )
 
     if here.tray.latest(TIMING, data.content_hash) is None:
         here.tray.start("Time one fit of SMART", work, kind=TIMING, about=data.content_hash)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from smart_core.cli.arguments import METHODS_HELP, add_command, add_files, add_study
 from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
 from smart_core.cli.terminal import ProgressBar, stop_on_interrupt, table
-from smart_core.errors import CalibrationError
 
 if TYPE_CHECKING:
     from smart_core.experiments.compare import Comparison, MethodResult
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "compare", "fit methods on validation, judge them on test: the leaderboard")
+    parser = add_command(commands, "compare", "fit methods on validation, evaluate them on test: the leaderboard")
     add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_study(parser)
@@ -24,7 +23,7 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> None:
     """The leaderboard."""
-    from smart_core.calibrators import methods, select
+    from smart_core.calibrators import select
     from smart_core.cli.inputs import load_data
     from smart_core.device import resolve_device
     from smart_core.experiments.compare import compare as run_compare
@@ -37,9 +36,7 @@ def run(options: Namespace) -> None:
         result = run_compare(
             data, options.methods, options.seeds, bins=options.bins, device=options.device, progress=bar, cancel=token
         )
-    if result.complete and not any(row.available for row in result.results.values()):
-        reasons = [f"{methods()[id].label}: {(row.reason or '').rstrip('.')}" for id, row in result.results.items()]
-        raise CalibrationError(f"{data.name}: no method could be run ({'; '.join(reasons)}).")
+    result.check_any()
     show(options, result.to_dict(), leaderboard_text(result))
     stop_unless(result.complete)
 
@@ -55,7 +52,7 @@ def leaderboard_text(result: Comparison) -> str:
     rows = [_leaderboard_row(row, result, len(header)) for row in result.results.values()]
     return "\n".join(
         [
-            f"{data.name}: fitted on {len(data.validation)}, judged on {len(data.test)}, {data.classes} classes",
+            f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {data.classes} classes",
             *notes(map(str, data.notices)),
             table(header, rows),
             "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
@@ -63,7 +60,7 @@ def leaderboard_text(result: Comparison) -> str:
             "ECE floor: a perfectly calibrated model with these confidences stays below it in 95 of 100 test sets.",
             "tied: the paired test cannot tell the method from the best; worse: it can.",
             *notes(result.notices),
-            *notes(f"{_label(row)}: {notice}" for row in result.results.values() for notice in row.notices),
+            *notes(f"{row.label}: {notice}" for row in result.results.values() for notice in row.notices),
         ]
     )
 
@@ -72,21 +69,15 @@ def _leaderboard_row(row: MethodResult, result: Comparison, width: int) -> list[
     from smart_core.evaluation import HEADLINE
 
     if not row.available:
-        return [_label(row), *[""] * (width - 2), row.reason or ""]
+        return [row.label, *[""] * (width - 2), row.reason or ""]
     ends, floor = row.intervals.get("ece"), row.floor.get("ece")
     return [
-        _label(row),
+        row.label,
         *(metric_cell(name, row.mean(name), row.std(name)) for name in HEADLINE),
         "" if ends is None else f"{100 * ends.low:.2f}-{100 * ends.high:.2f}",
         "" if floor is None else f"{100 * floor.q95:.2f}",
         str(row.parameters),
         f"{row.fit_seconds:.1f}",
         "kept" if row.keeps_top1 else "may change",
-        "best" if row.id == result.best else {True: "tied", False: "worse", None: ""}[result.tied.get(row.id)],
+        result.standing(row.id),
     ]
-
-
-def _label(row: MethodResult) -> str:
-    from smart_core.calibrators import methods
-
-    return methods()[row.id].label

@@ -34,7 +34,7 @@ def run(options: Namespace) -> None:
     from smart_core.calibrators import get, methods, select
     from smart_core.cli.inputs import assignments_and_files, check_arrays, load_validation, parse_settings
     from smart_core.device import resolve_device
-    from smart_core.experiments.fitting import fit_part
+    from smart_core.experiments.running import fit_part
     from smart_core.progress import Run
 
     (id,) = select([options.method])

@@ -54,9 +54,9 @@ def show(options: Namespace, content: dict[str, Any], text: str) -> None:
 
 
 def _write_json(value: Any, path: str) -> None:
-    from smart_core.experiments.result import plain
+    from smart_core.experiments.results import json_value
 
-    text = json.dumps(plain(value), indent=2, allow_nan=False)
+    text = json.dumps(json_value(value), indent=2, allow_nan=False)
     if path == "-":
         sys.stdout.write(text + "\n")
     else:

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
-from smart_core.experiments.arguments import several
-from smart_core.experiments.fitting import Settings, seeds_for
-from smart_core.experiments.grid import Job, fill
-from smart_core.experiments.result import Result
-from smart_core.experiments.table import SeedTable
+from smart_core.experiments.results import Result, SeedTable
+from smart_core.experiments.running import Job, Settings, fill, seeds_for, several
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 from smart_core.progress import CancelToken, Progress, Run
@@ -25,7 +22,7 @@ OBJECTIVE_METHODS = ("ts", "pts", "smart")
 
 @dataclass(eq=False)
 class Ablation(Result):
-    """Both tables of the study."""
+    """The two tables of the study."""
 
     objectives: SeedTable
     """Rows are methods, columns objectives."""
@@ -56,9 +53,9 @@ def ablation(
     cancel: CancelToken | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
 ) -> Ablation:
-    """Fit each method with each objective, and SMART with each indicator; judge on test.
+    """Fit each method with each objective, and SMART with each indicator; evaluate on test.
 
-    `settings` gives a method's other settings by its id. No methods, or no indicators, leaves that table empty.
+    `settings` gives a method's other settings by its id. Without methods, or without indicators, that table is empty.
     """
     ids = tuple(select(methods)) if methods else ()
     objectives, indicators = several(objectives, "objectives"), several(indicators, "indicators")
@@ -77,6 +74,5 @@ def ablation(
         ),
         *(job(by_indicator, 0, j, "smart", {"indicator": indicator}) for j, indicator in enumerate(indicators)),
     ]
-    on_job = None if on_cell is None else (lambda job: on_cell(job.table, job.row, job.column))
-    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_cell=on_cell)
     return Ablation(by_objective, by_indicator)

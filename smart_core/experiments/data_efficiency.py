@@ -8,9 +8,8 @@ from functools import partial
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.data.split import stratified_subset
-from smart_core.experiments.arguments import several_sizes
-from smart_core.experiments.grid import Job, fill
-from smart_core.experiments.table import SeedTable
+from smart_core.experiments.results import SeedTable
+from smart_core.experiments.running import Job, fill, several_sizes
 from smart_core.progress import CancelToken, Progress, Run
 
 DEFAULT_METHODS = ("ts", "pts", "cts", "spline", "gc", "smart")
@@ -35,7 +34,7 @@ def data_efficiency(
     cancel: CancelToken | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
 ) -> SeedTable:
-    """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), judge on test."""
+    """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), evaluate on test."""
     ids = tuple(select(methods))
     rows = len(data.validation)
     chosen = several_sizes(sizes, "sizes", rows) if sizes is not None else sizes_up_to(rows)
@@ -49,6 +48,5 @@ def data_efficiency(
         for j, size in enumerate(chosen)
         for i, method in enumerate(ids)
     ]
-    on_job = None if on_cell is None else (lambda job: on_cell(job.table, job.row, job.column))
-    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_cell=on_cell)
     return table

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
-from smart_core.calibrators import methods as all_methods
+from smart_core import __version__
+from smart_core.calibrators import get, methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import Cancelled
-from smart_core.evaluation import HEADLINE, METRICS, Evaluation
-from smart_core.experiments.fitting import (
-    Fit,
-    FitCache,
-    Settings,
-    fit_key,
-    fit_method,
-    judge,
-    seeds_for,
-    unavailable,
-    what_went_wrong,
-)
+from smart_core.evaluation import HEADLINE, METRICS, Evaluation, evaluate
+from smart_core.experiments.results import OverSeeds, json_value
+from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
 from smart_core.metrics.floor import Floor, noise_floor
 from smart_core.metrics.intervals import Interval, interval
 from smart_core.progress import Run
 
 CELLS_KEPT_UP_TO = 2000
-"""Classes up to which a row keeps the classwise sums of its first seed: 8 kB a class."""
+"""Classes up to which a row keeps the classwise sums of its first seed: 8 kB per class."""
 
 WITH_A_FLOOR = ("ece", "adaece", "cece", "smce", "smece")
 """The metrics that noise alone lifts above zero."""
 
-FITTED, JUDGED = 0.8, 0.9
-"""How much of a seed's progress is behind it once it is fitted, and once it is judged."""
+FITTED, EVALUATED = 0.8, 0.9
+"""Share of a seed's progress after its fit, and after its evaluation."""
+
+FitCache = MutableMapping[str, tuple[Calibrator, float, Evaluation]]
+"""Fits by `fit_key`: the calibrator, the seconds its fit took, and its evaluation on test."""
 
 T = TypeVar("T")
+
+
+def fit_key(data: LogitSet, method: str, settings: Settings | None = None, seed: int = 0) -> str:
+    """The key of a fit and its evaluation in a cache: SHA-256 of everything that the fit depends on.
+
+    That is the content of the data, the method, all of its settings with defaults filled in (so that a setting given as
+    its default changes nothing), the seed and the version of this package. The bins of the evaluation are not part of
+    it: they matter to its classwise sums only, which carry their own number of bins.
+    """
+    calibrator = get(method, **{"seed": seed, **(settings or {})})
+    parts = [data.content_hash, method, json_value(calibrator.settings_dict()), int(seed), __version__]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(eq=False)
@@ -49,7 +58,7 @@ class MethodResult:
     id: str
     available: bool
     reason: str | None = None
-    """Why there is no result: arrays it lacks, or what went wrong."""
+    """Why there is no result: arrays that are missing, or what went wrong."""
     parameters: int = 0
     keeps_top1: bool = True
     fit_seconds: float = 0.0
@@ -61,23 +70,48 @@ class MethodResult:
     floor: dict[str, Floor] = field(default_factory=dict)
     """Binned metric -> what a perfectly calibrated model with these confidences would show."""
     notices: list[str] = field(default_factory=list)
-    """What the fit had to say, and which interval, floor or seed is missing and why."""
+    """Notices of the fit, and which interval, floor or seed is missing and why."""
     calibrators: list[Calibrator] = field(default_factory=list)
-    """The fitted calibrators, one a seed."""
+    """The fitted calibrators, one per seed."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Their evaluations on test; only the first keeps its classwise sums."""
 
+    @property
+    def label(self) -> str:
+        """The method's name in tables."""
+        return methods()[self.id].label
+
     def mean(self, metric: str) -> float:
         """Mean over seeds."""
-        return float(np.mean(self.values[metric]))
+        return float(OverSeeds.of(self.values[metric]).mean)
 
     def std(self, metric: str) -> float:
-        """Sample standard deviation over seeds; exactly 0 where they agree."""
-        values = self.values[metric]
-        return float(np.std(values, ddof=1)) if len(set(values)) > 1 else 0.0
+        """Sample standard deviation over seeds: NaN below two, exactly 0 where they agree."""
+        return float(OverSeeds.of(self.values[metric]).std)
+
+    def ends(self, metric: str) -> tuple[float, float]:
+        """Both ends of the interval; NaN where it could not be computed."""
+        known = self.intervals.get(metric)
+        return (math.nan, math.nan) if known is None else (known.low, known.high)
+
+    def floor_q95(self, metric: str) -> float:
+        """The 95 % quantile of the noise floor; NaN for a metric without one."""
+        return self.floor[metric].q95 if metric in self.floor else math.nan
+
+    def figures(self, metric: str) -> dict[str, float]:
+        """Mean and spread over seeds and the interval's ends, as JSON and tables give them."""
+        over_seeds = OverSeeds.of(self.values[metric])
+        low, high = self.ends(metric)
+        return {"mean": float(over_seeds.mean), "std": float(over_seeds.published_std), "low": low, "high": high}
+
+    def typical(self, metric: str) -> Evaluation:
+        """The evaluation closest to the mean over seeds (for cwECE, the one whose sums were kept)."""
+        if metric == "cece":
+            return self.evaluations[0]
+        return self.evaluations[int(np.nanargmin(np.abs(np.asarray(self.values[metric]) - self.mean(metric))))]
 
 
-def judge_method(
+def evaluate_method(
     id: str,
     data: LogitSet,
     seeds: int = 5,
@@ -90,38 +124,38 @@ def judge_method(
 ) -> MethodResult:
     """One row: fits over seeds, metrics, intervals and floors.
 
-    `cache` is asked for each seed's fit and given each new one as soon as it is judged, so that a row that was
-    cancelled, or is asked for again, fits only what is new. A seed that fails is left out and said in `notices`;
-    the row is unavailable only if every seed fails.
+    Each seed's fit is taken from `cache` where it has one, and stored there as soon as it is evaluated, so that a row
+    that was cancelled, or is asked for again, fits only what is new. A seed that fails is left out, with a notice; the
+    row is unavailable only if every seed fails.
     """
-    line = run or Run()
+    run = run or Run()
     reason = unavailable(id, data)
     if reason is not None:
         return MethodResult(id, available=False, reason=reason)
     wanted = seeds_for(id, seeds)
     row = MethodResult(id, available=True)
     seconds: list[float] = []
-    found: dict[str, list[Interval]] = {name: [] for name in HEADLINE}
+    intervals: dict[str, list[Interval]] = {name: [] for name in HEADLINE}
     failures: list[str] = []
     for number, seed in enumerate(wanted):
-        span = line.part(number / len(wanted), (number + 1) / len(wanted))
+        span = run.part(number / len(wanted), (number + 1) / len(wanted))
         try:
             fit, evaluation = _one_seed(id, data, seed, bins, settings, device, span, cache)
         except Cancelled:
             raise
         except Exception as error:
-            failures.append(f"Seed {seed}: {what_went_wrong(error)}")
+            failures.append(f"Seed {seed}: {failure(error)}")
             continue
         seconds.append(fit.seconds)
         row.calibrators.append(fit.calibrator)
         row.evaluations.append(bounded(evaluation, seed))
-        measure(row, evaluation, found, bins, span)
+        _measure(row, evaluation, intervals, bins, span)
     if not row.calibrators:
         return MethodResult(id, available=False, reason=failures[0].partition(": ")[2])
     first = row.calibrators[0]
     row.parameters, row.keeps_top1 = first.parameters, first.keeps_top1
     row.fit_seconds = float(np.mean(seconds))
-    row.intervals = {name: interval_over_seeds(each) for name, each in found.items() if each}
+    row.intervals = {name: _over_seeds(each) for name, each in intervals.items() if each}
     row.notices = list(dict.fromkeys([*first.notices_, *failures, *row.notices]))
     return row
 
@@ -138,40 +172,34 @@ def _one_seed(
 ) -> tuple[Fit, Evaluation]:
     """A fit and its evaluation on test, from the cache as far as it has them.
 
-    A remembered evaluation whose classwise sums were dropped to save memory, or have other bins, is made anew; its
-    fit is not.
+    A cached evaluation whose classwise sums were dropped to save memory, or have other bins, is computed again; its fit
+    is not.
     """
-    if cache is None:
-        fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FITTED))
-        return fit, _judged(fit, data, seed, bins, run)
-    key = fit_key(data, id, {"device": device, **(settings or {})}, seed)
-    known = cache.get(key)
+    key = fit_key(data, id, {"device": device, **(settings or {})}, seed) if cache is not None else ""
+    known = cache.get(key) if cache is not None else None
     if known is None:
-        fit, evaluation = _one_seed(id, data, seed, bins, settings, device, run, None)
+        fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FITTED))
     else:
         fit, evaluation = Fit(*known[:2]), known[2]
         if evaluation.cells is not None and evaluation.cells.bins == bins:
             return fit, evaluation
-        evaluation = _judged(fit, data, seed, bins, run)
-    cache[key] = (fit.calibrator, fit.seconds, bounded(evaluation, seed))
+    run.tick(FITTED, f"{fit.calibrator.label}: evaluating seed {seed}")
+    evaluation = evaluate(fit.calibrator, data.test, bins=bins, run=Run(cancel=run.cancel))
+    if cache is not None:
+        cache[key] = (fit.calibrator, fit.seconds, bounded(evaluation, seed))
     return fit, evaluation
 
 
-def _judged(fit: Fit, data: LogitSet, seed: int, bins: int, run: Run) -> Evaluation:
-    run.tick(FITTED, f"{fit.calibrator.label}: judging seed {seed}")
-    return judge(fit, data.test, bins, Run(cancel=run.cancel))
-
-
 def bounded(evaluation: Evaluation, seed: int) -> Evaluation:
-    """What is kept of an evaluation: its classwise sums only for the first seed, and only up to so many classes."""
+    """What is kept of an evaluation: classwise sums only for the first seed, and up to `CELLS_KEPT_UP_TO` classes."""
     keeps = seed == 0 and evaluation.cells is not None and evaluation.cells.classes <= CELLS_KEPT_UP_TO
     return evaluation if keeps else evaluation.without_cells()
 
 
-def measure(
+def _measure(
     row: MethodResult, evaluation: Evaluation, intervals: dict[str, list[Interval]], bins: int, run: Run
 ) -> None:
-    """Add one seed's values and intervals to a row, and the floors of the first; what fails is said in its notices."""
+    """Add one seed's values and intervals to a row, and the floors of the first seed; a failure is a notice."""
     for name, metric in METRICS.items():
         value = _or_notice(partial(metric.value, evaluation, bins), f"No {metric.label}", row.notices)
         row.values.setdefault(name, []).append(math.nan if value is None else value)
@@ -182,10 +210,9 @@ def measure(
         for name in WITH_A_FLOOR
     }
     row.floor = row.floor or {name: floor for name, floor in floors.items() if floor is not None}
-    method = all_methods()[row.id].label
     for number, name in enumerate(HEADLINE):
         label = METRICS[name].label
-        run.tick(JUDGED + (1.0 - JUDGED) * number / len(HEADLINE), f"{method}: interval of {label}")
+        run.tick(EVALUATED + (1.0 - EVALUATED) * number / len(HEADLINE), f"{row.label}: interval of {label}")
         compute = partial(evaluation_interval, name, evaluation, bins, floors.get(name))
         ends = _or_notice(compute, f"No interval of {label}", row.notices)
         if ends is not None:
@@ -193,13 +220,13 @@ def measure(
 
 
 def _or_notice(compute: Callable[[], T], missing: str, notices: list[str]) -> T | None:
-    """The figure, or None and a notice: one that cannot be computed must not cost the others."""
+    """The number, or None and a notice, so that one that cannot be computed does not cost the others."""
     try:
         return compute()
     except Cancelled:
         raise
     except Exception as error:
-        notices.append(f"{missing}: {what_went_wrong(error)}")
+        notices.append(f"{missing}: {failure(error)}")
         return None
 
 
@@ -227,9 +254,7 @@ def evaluation_floors(evaluation: Evaluation, bins: int = 15) -> dict[str, Floor
     return {name: evaluation_floor(name, evaluation, bins) for name in WITH_A_FLOOR}
 
 
-def interval_over_seeds(intervals: Sequence[Interval]) -> Interval:
+def _over_seeds(intervals: Sequence[Interval]) -> Interval:
     """Ends averaged over seeds: the typical interval of one fit."""
-    first = intervals[0]
-    low = float(np.mean([item.low for item in intervals]))
-    high = float(np.mean([item.high for item in intervals]))
-    return Interval(low, high, first.level, first.of)
+    low, high = (float(np.mean(ends)) for ends in zip(*((each.low, each.high) for each in intervals), strict=True))
+    return Interval(low, high, intervals[0].level, intervals[0].of)

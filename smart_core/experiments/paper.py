@@ -14,15 +14,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from smart_core.errors import SmartError
+from smart_core.experiments.results import SeedTable
+from smart_core.experiments.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from smart_core.experiments.table import SeedTable
 
 DEFAULT = (0.05, 1e-3)
 """The paper's sigma and delta."""
@@ -82,25 +79,12 @@ class Tension:
         return f"{self.text} ({', '.join(self.tables)})"
 
 
-@dataclass(frozen=True, eq=False)
-class PaperGrid:
-    """A sensitivity table of the paper, with the fields that the heatmap of our own grids reads."""
+@dataclass(eq=False)
+class PaperGrid(Sensitivity):
+    """A sensitivity table of the paper: the ECE alone, and means only, as if from one seed."""
 
-    sigmas: tuple[float, ...]
-    deltas: tuple[float, ...]
-    metrics: dict[str, NDArray[np.float64]]
-    """`ece` -> (sigmas, deltas, 1): the paper prints means only."""
-    table: str
-    metric: str = "ece"
-    complete: bool = True
-
-    def mean(self, metric: str | None = None) -> NDArray[np.float64]:
-        """(sigmas, deltas)."""
-        return self.metrics[metric or self.metric][:, :, 0]
-
-    def std(self, metric: str | None = None) -> NDArray[np.float64]:
-        """(sigmas, deltas), all NaN: none is printed."""
-        return np.full_like(self.mean(metric), np.nan)
+    table: str = ""
+    """Label of the table in the paper."""
 
 
 def rows(
@@ -150,10 +134,11 @@ def sensitivity_grid(dataset: str = "ImageNet", model: str = "ResNet-50") -> Pap
         )
     at = {row: tuple(float(part.split("=")[1]) for part in row.variant.split()) for row in cells}
     sigmas, deltas = (tuple(sorted({place[axis] for place in at.values()})) for axis in (0, 1))
-    values = np.full((len(sigmas), len(deltas), 1), np.nan)
+    grid = PaperGrid.empty("sigma", "delta", sigmas, deltas, 1, ("ece",))
+    grid.table = cells[0].table
     for row, (sigma, delta) in at.items():
-        values[sigmas.index(sigma), deltas.index(delta), 0] = row.value
-    return PaperGrid(sigmas, deltas, {"ece": values}, cells[0].table)
+        grid.metrics["ece"][sigmas.index(sigma), deltas.index(delta), 0] = row.value
+    return grid
 
 
 def objectives(model: str = "ResNet-50") -> SeedTable:
@@ -169,8 +154,6 @@ def indicators() -> SeedTable:
 
 
 def _pivot(figures: Iterable[PaperValue], row_name: str, column_name: str, model: str) -> SeedTable:
-    from smart_core.experiments.table import SeedTable
-
     found = {(getattr(row, row_name), row.variant.removeprefix(f"{column_name}=")): row.value for row in figures}
     if not found:
         raise SmartError(f"The paper has no table of objectives for {model}; it has ResNet-50 and ViT-B/16.")

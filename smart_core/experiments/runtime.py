@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import Cancelled
-from smart_core.experiments.arguments import check_count
-from smart_core.experiments.fitting import fit_method, unavailable, what_went_wrong
-from smart_core.experiments.result import Result
+from smart_core.experiments.results import OverSeeds, Result
+from smart_core.experiments.running import check_count, failure, fit_method, unavailable
 from smart_core.progress import CancelToken, Progress, Run
 
 if TYPE_CHECKING:
@@ -29,9 +26,9 @@ class Runtime(Result):
     fit_seconds: dict[str, list[float]]
     apply_seconds: dict[str, list[float]]
     reasons: dict[str, str] = field(default_factory=dict)
-    """Method -> why it has no times: arrays it lacks, or what went wrong."""
+    """Method -> why it has no times: arrays that are missing, or what went wrong."""
     complete: bool = True
-    """False if it was cancelled on the way: only finished methods are there."""
+    """False if the study was cancelled: only finished methods are there."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -59,7 +56,8 @@ class Runtime(Result):
 
 def mean_and_std(seconds: Sequence[float]) -> dict[str, float]:
     """Mean and sample standard deviation of repeated times; 0 for a single one."""
-    return {"mean": float(np.mean(seconds)), "std": float(np.std(seconds, ddof=1)) if len(seconds) > 1 else 0.0}
+    times = OverSeeds.of(seconds)
+    return {"mean": float(times.mean), "std": float(times.published_std)}
 
 
 def runtime(
@@ -73,8 +71,8 @@ def runtime(
 ) -> Runtime:
     """Fit on validation and apply to test, `repeats` times each.
 
-    Methods that lack their arrays, or fail, are left out with a reason. A cancelled study returns the methods it has
-    finished, with `complete=False`.
+    Methods that fail, or whose arrays are missing, are left out with a reason. A cancelled study returns
+    the methods it has finished, with `complete=False`.
     """
     ids = select(methods)
     check_count(repeats, "repeats")
@@ -95,7 +93,7 @@ def runtime(
             result.complete = False
             break
         except Exception as error:
-            result.reasons[id] = what_went_wrong(error)
+            result.reasons[id] = failure(error)
             continue
         result.fit_seconds[id], result.apply_seconds[id] = (list(column) for column in zip(*times, strict=True))
     return result

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smart_core.data.logitset import LogitSet
-from smart_core.experiments.arguments import several_numbers
-from smart_core.experiments.fitting import Settings
-from smart_core.experiments.grid import Job, fill
-from smart_core.experiments.table import SeedTable
+from smart_core.experiments.results import SeedTable
+from smart_core.experiments.running import Job, Settings, fill, several_numbers
 from smart_core.progress import CancelToken, Progress, Run
 
 PAPER_SIGMAS = (0.01, 0.05, 0.1, 0.5, 1.0)
@@ -39,7 +37,7 @@ class Sensitivity(SeedTable):
             "deltas": list(self.deltas),
             "metric": self.metric,
             "mean": self.mean(),
-            "std": self.std(),
+            "std": self.over_seeds().published_std,
             "seeds": self.seeds,
             "complete": self.complete,
             "seconds": self.seconds,
@@ -61,10 +59,15 @@ def sensitivity(
     cancel: CancelToken | None = None,
     on_cell: Callable[[int, int, Sensitivity], None] | None = None,
 ) -> Sensitivity:
-    """Fit SMART at every (sigma, delta) for every seed and judge it on test.
+    """Fit SMART at every (sigma, delta) for every seed and evaluate it on test.
 
-    `on_cell(row, column, result so far)` is called as cells finish. A cancelled study returns the cells it
-    has, with `complete=False`.
+    `on_cell(row, column, result so far)` is called as cells finish. A cancelled study returns the cells it has, with
+    `complete=False`.
+
+    >>> import smart_core as sc
+    >>> grid = sensitivity(sc.simulate_set(300, 300, 4, seed=0), [0.05, 1.0], [0.001], seeds=1, settings={"epochs": 5})
+    >>> grid.mean().shape, grid.complete, grid.to_dict()["std"].tolist()
+    ((2, 1), True, [[0.0], [0.0]])
     """
     start = time.perf_counter()
     rows, columns = several_numbers(sigmas, "sigmas"), several_numbers(deltas, "deltas")
@@ -75,11 +78,11 @@ def sensitivity(
         for j, delta in enumerate(columns)
     ]
 
-    def on_job(job: Job) -> None:
+    def finished(table: SeedTable, row: int, column: int) -> None:
         result.seconds = time.perf_counter() - start
         if on_cell is not None:
-            on_cell(job.row, job.column, result)
+            on_cell(row, column, result)
 
-    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_cell=finished)
     result.seconds = time.perf_counter() - start
     return result

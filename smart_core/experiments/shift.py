@@ -1,4 +1,4 @@
-"""Does the repair survive a shift: fitted on one set's validation part, judged on its groups or on other sets."""
+"""Does the repair survive a shift: fitted on one set's validation part, evaluated on its groups and on other sets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.errors import CalibrationError
-from smart_core.experiments.fitting import seeds_for, unavailable
-from smart_core.experiments.grid import Job, fill
-from smart_core.experiments.table import SeedTable
+from smart_core.experiments.results import SeedTable
+from smart_core.experiments.running import Job, fill, seeds_for, unavailable
 from smart_core.progress import CancelToken, Progress, Run
 from smart_core.types import FloatArray
 
@@ -42,16 +41,18 @@ def shift(
     cancel: CancelToken | None = None,
     on_row: Callable[[SeedTable, int], None] | None = None,
 ) -> Shift:
-    """Fit on `data`'s validation part; judge on each named group of its test part and on the test part of each
-    other set. Methods that lack their arrays are left out."""
+    """Fit on `data`'s validation part; evaluate on each group of its test part and on the test part of each other set.
+
+    Methods whose arrays are missing are left out.
+    """
     targets = shift_targets(data, others)
     wanted = [id for id in select(methods) if id != "vanilla"]
     ids = ("vanilla", *(id for id in wanted if unavailable(id, data) is None))
     table = Shift.empty("method", "target", ids, tuple(targets), seeds, metric=metric)
     columns = dict(enumerate(targets.values()))
     jobs = [Job(table, i, columns, id, seeds_for(id, seeds)) for i, id in enumerate(ids)]
-    on_job = None if on_row is None else (lambda job: on_row(job.table, job.row))
-    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_job=on_job)
+    on_cell = None if on_row is None else (lambda table, row, column: on_row(table, row))
+    fill(jobs, data, bins=bins, device=device, run=Run(progress, cancel), on_cell=on_cell)
     return table
 
 
@@ -62,11 +63,12 @@ def shift_targets(data: LogitSet, others: Mapping[str, LogitSet | Part] | None =
         part = other.test if isinstance(other, LogitSet) else other
         if part.classes != data.classes:
             raise CalibrationError(
-                f"{name} has {part.classes} classes and {data.name} {data.classes}; a calibrator fits one K only."
+                f"{name} has {part.classes} classes and {data.name} {data.classes}; "
+                "a calibrator is fitted to one number of classes."
             )
         targets[name] = part
     if not targets:
         raise CalibrationError(
-            f"{data.name} has no groups; give another set, or a test_group array with a name for each sample."
+            f"{data.name} has no groups; give another set, or a test_group array with one name per sample."
         )
     return targets

@@ -1,4 +1,4 @@
-"""Training watched epoch by epoch: the paper's divergence of NLL and ECE, and its gradient-norm figure."""
+"""Training epoch by epoch: the paper's divergence of NLL and ECE, and its figure of gradient norms."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled
-from smart_core.experiments.arguments import several
-from smart_core.experiments.fitting import Settings, fit_method
-from smart_core.experiments.result import Result
+from smart_core.experiments.results import Result
+from smart_core.experiments.running import Settings, fit_method, several
 from smart_core.objectives import OBJECTIVES
 from smart_core.progress import CancelToken, Progress, Run, Trace
 
@@ -22,14 +21,14 @@ DEFAULT_OBJECTIVES = ("nll", "softece", "charbonnier")
 
 @dataclass(eq=False)
 class Traces(Result):
-    """SMART trained on several objectives: objective -> what each epoch recorded.
+    """SMART trained on several objectives: objective -> what was recorded at each epoch.
 
     Quantities: `objective`, `gradient_norm`, and `ece` (15 bins) and `nll`, both on validation.
     """
 
     runs: dict[str, Trace]
     complete: bool = True
-    """False if it was cancelled on the way: only finished runs are there."""
+    """False if the study was cancelled: only finished runs are there."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"runs": {name: dict(trace.values) for name, trace in self.runs.items()}, "complete": self.complete}
@@ -55,7 +54,7 @@ def traces(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> Traces:
-    """Train SMART once for each objective, every epoch recorded, none stopped early.
+    """Train SMART once per objective without early stopping, and record every epoch.
 
     A cancelled study returns the runs it has finished, with `complete=False`.
     """

@@ -9,7 +9,7 @@ import smart_core
 from smart_core.atomic import replacing
 from smart_core.calibrators.base import Calibrator
 from smart_core.errors import ExportError
-from smart_core.experiments.result import plain
+from smart_core.experiments.results import json_value
 from smart_core.export.checked import check_exportable, feature_width
 from smart_core.export.onnx_graph import Graph
 from smart_core.export.onnx_methods import METHODS
@@ -53,7 +53,7 @@ def onnx_bytes(calibrator: Calibrator) -> bytes:
         graph.outputs,
         words=f"{calibrator.label}: calibrated probabilities of finite logits. {calibrator.summary}",
         producer=("smart_core", smart_core.__version__),
-        metadata={"method": calibrator.id, "settings": json.dumps(plain(settings)), "classes": str(classes)},
+        metadata={"method": calibrator.id, "settings": json.dumps(json_value(settings)), "classes": str(classes)},
     )
 
 

@@ -10,6 +10,7 @@ from smart_core.calibrators import methods as all_methods
 from smart_core.errors import ExportError
 from smart_core.evaluation import HEADLINE, METRICS, metric_named
 from smart_core.experiments.compare import Comparison, MethodResult
+from smart_core.formatting import metric_number
 
 NOTHING = "--"
 """The cell of a figure that is not there."""
@@ -144,17 +145,13 @@ def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
 
 
 def _figure(row: MethodResult, metric: str) -> str:
-    seeds = len(row.values[metric])
-    return _number(row.mean(metric), metric) + (rf" \pm {_number(row.std(metric), metric)}" if seeds > 1 else "")
+    std = row.std(metric)
+    return metric_number(metric, row.mean(metric)) + (rf" \pm {metric_number(metric, std)}" if std == std else "")
 
 
 def _floor(comparison: Comparison, metric: str) -> str:
     floor = comparison.floor.get(metric)
-    return NOTHING if floor is None or not math.isfinite(floor.q95) else f"${_number(floor.q95, metric)}$"
-
-
-def _number(value: float, metric: str) -> str:
-    return f"{100.0 * value:.2f}" if METRICS[metric].percent else f"{value:.4f}"
+    return NOTHING if floor is None or not math.isfinite(floor.q95) else f"${metric_number(metric, floor.q95)}$"
 
 
 def _heading(metric: str) -> str:

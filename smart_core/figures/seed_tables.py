@@ -19,7 +19,7 @@ from smart_core.objectives import OBJECTIVES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from smart_core.experiments.table import SeedTable
+    from smart_core.experiments.results import SeedTable
 
 BANDS_UP_TO = 6
 """Curves up to which the spread over seeds is shaded."""

@@ -12,7 +12,7 @@ from smart_core.calibrators.vanilla import Vanilla
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import ExportError
 from smart_core.evaluation import Evaluation, evaluate
-from smart_core.experiments.compare import Comparison, typical_evaluation
+from smart_core.experiments.compare import Comparison
 from smart_core.experiments.method_result import MethodResult
 from smart_core.experiments.sensitivity import Sensitivity
 
@@ -85,4 +85,4 @@ class Findings:
             return None
         row = self.fitted[self.repair]
         kept = len(row.evaluations) == len(row.values[self.metric])
-        return typical_evaluation(row, self.metric) if kept else row.evaluations[0]
+        return row.typical(self.metric) if kept else row.evaluations[0]

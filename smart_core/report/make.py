@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smart_core.calibrators import methods as all_methods
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.errors import Cancelled
 from smart_core.experiments.compare import compare
-from smart_core.experiments.fitting import Settings
+from smart_core.experiments.running import Settings
 from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
 from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
 from smart_core.progress import CancelToken, Progress, Run
@@ -80,9 +79,7 @@ def findings(
     )
     if not ranked.complete:
         raise Cancelled("stopped before the leaderboard was complete; no report was written.")
-    if not any(row.available for row in ranked.results.values()):
-        reasons = [f"{all_methods()[id].label}: {(row.reason or '').rstrip('.')}" for id, row in ranked.results.items()]
-        raise CalibrationError(f"{data.name}: no method could be run ({'; '.join(reasons)}).")
+    ranked.check_any()
     grid = None
     if sensitivity:
         grid = run_sensitivity(

@@ -21,7 +21,7 @@ from smart_core.data.logitset import Part
 from smart_core.data.simulate import Law, Simulated, law_named, simulate
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import evaluate
-from smart_core.experiments.fitting import fit_part, what_went_wrong
+from smart_core.experiments.running import failure, fit_part
 from smart_core.progress import CancelToken, Progress, Run
 
 Array = NDArray[np.float64]
@@ -204,7 +204,7 @@ def _fill(
     except Cancelled:
         raise
     except Exception as error:
-        result.reasons[id] = what_went_wrong(error)
+        result.reasons[id] = failure(error)
         return
     result.error[cell] = test.true_calibration_error(evaluation.confidence, evaluation.prediction)
     result.conditional[cell] = test.conditional_calibration_error(evaluation.confidence, evaluation.prediction)

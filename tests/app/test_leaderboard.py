@@ -86,7 +86,7 @@ def test_the_table_is_as_tall_as_every_method_needs() -> None:
 
 
 def test_one_seed_has_no_spread(rows: dict[str, Row]) -> None:
-    assert leaderboard({"ts": rows["ts"]}, None, {}, "ece").iloc[0]["± seeds"] == ""
+    assert leaderboard({"ts": rows["ts"]}, None, {}, "ece").iloc[0]["± seeds"] == "–"
 
 
 def test_rows_that_are_not_ranked_are_grey(rows: dict[str, Row]) -> None:

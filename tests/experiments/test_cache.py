@@ -9,9 +9,9 @@ import pytest
 
 import smart_core as sc
 from smart_core.calibrators.base import Calibrator
-from smart_core.experiments import fitting
-from smart_core.experiments.compare import MethodResult, compare, judge_method
-from smart_core.experiments.fitting import fit_key
+from smart_core.experiments import method_result
+from smart_core.experiments.compare import compare
+from smart_core.experiments.method_result import MethodResult, evaluate_method, fit_key
 from tests.calibrators.problems import over_confident
 
 SETTINGS = {"smart": {"epochs": 8}}
@@ -60,7 +60,7 @@ def test_a_key_tells_apart_all_that_matters_and_nothing_else(data, monkeypatch: 
         fit_key(data, "smart", None, 1),
     ]
     assert len({key, *others}) == 7
-    monkeypatch.setattr(fitting, "__version__", "999")
+    monkeypatch.setattr(method_result, "__version__", "999")
     assert fit_key(data, "smart", None, 0) != key
     assert len(key) == 64
     int(key, 16)
@@ -88,20 +88,20 @@ def test_one_more_method_fits_only_that_one(data, fits):
 
 def test_other_settings_and_other_data_are_not_mixed_up(data, fits):
     cache: dict = {}
-    judge_method("smart", data, 1, settings={"epochs": 8}, cache=cache)
-    judge_method("smart", data, 1, settings={"epochs": 9}, cache=cache)
-    judge_method("smart", made(2), 1, settings={"epochs": 8}, cache=cache)
+    evaluate_method("smart", data, 1, settings={"epochs": 8}, cache=cache)
+    evaluate_method("smart", data, 1, settings={"epochs": 9}, cache=cache)
+    evaluate_method("smart", made(2), 1, settings={"epochs": 8}, cache=cache)
     assert len(fits) == len(cache) == 3
 
 
 def test_other_bins_are_judged_anew_without_a_fit(data, fits):
     cache: dict = {}
-    judge_method("smart", data, 2, settings={"epochs": 8}, cache=cache)
+    evaluate_method("smart", data, 2, settings={"epochs": 8}, cache=cache)
     fits.clear()
     for bins in (10, 15):
-        again = judge_method("smart", data, 2, settings={"epochs": 8}, bins=bins, cache=cache)
+        again = evaluate_method("smart", data, 2, settings={"epochs": 8}, bins=bins, cache=cache)
         assert fits == []
-        alone = judge_method("smart", data, 2, settings={"epochs": 8}, bins=bins)
+        alone = evaluate_method("smart", data, 2, settings={"epochs": 8}, bins=bins)
         fits.clear()
         assert (again.values, again.intervals, again.floor) == (alone.values, alone.intervals, alone.floor)
         assert again.evaluations[0].cells.bins == bins
@@ -129,14 +129,14 @@ def test_a_cancelled_row_keeps_the_seeds_it_had(data, fits):
 
 def test_only_the_first_seed_keeps_its_classwise_sums(data, monkeypatch: pytest.MonkeyPatch):
     cache: dict = {}
-    row = judge_method("smart", data, 3, settings={"epochs": 3}, cache=cache)
+    row = evaluate_method("smart", data, 3, settings={"epochs": 3}, cache=cache)
     kept = [evaluation.cells is not None for _, _, evaluation in cache.values()]
     assert kept == [evaluation.cells is not None for evaluation in row.evaluations] == [True, False, False]
-    again = judge_method("smart", data, 3, settings={"epochs": 3}, cache=cache)
+    again = evaluate_method("smart", data, 3, settings={"epochs": 3}, cache=cache)
     assert again.values["cece"] == row.values["cece"]
     monkeypatch.setattr("smart_core.experiments.method_result.CELLS_KEPT_UP_TO", data.classes - 1)
-    assert judge_method("ts", data, 1, cache=cache).evaluations[0].cells is None
-    assert judge_method("ts", data, 1, cache=cache).evaluations[0].cells is None
+    assert evaluate_method("ts", data, 1, cache=cache).evaluations[0].cells is None
+    assert evaluate_method("ts", data, 1, cache=cache).evaluations[0].cells is None
 
 
 def test_rows_seen_from_a_worker_thread_are_complete(data):

@@ -15,7 +15,7 @@ from smart_core import kernels
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS
 from smart_core.experiments.data_efficiency import sizes_up_to
-from smart_core.experiments.stacked import Stack
+from smart_core.experiments.smart_batch import SmartBatch
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 from tests.calibrators.problems import over_confident
@@ -175,12 +175,12 @@ def test_values_that_cannot_be_are_one_sentence_before_any_work(data):
     with pytest.raises(CalibrationError, match=r"repeats=1\.5"):
         sc.runtime(data, "ts", repeats=1.5)
     for sizes in (0, [10**9], [50.5], ["a"], "50"):
-        with pytest.raises(CalibrationError, match="no whole number from 1 to"):
+        with pytest.raises(CalibrationError, match="not a whole number from 1 to"):
             sc.data_efficiency(data, "ts", sizes=sizes)
     for sigmas in ("a", [None], [[0.1]]):
         with pytest.raises(CalibrationError, match=r"sigmas=.* must be numbers"):
             sc.sensitivity(data, sigmas)
-    with pytest.raises(CalibrationError, match="objectives=3j is no list"):
+    with pytest.raises(CalibrationError, match="objectives=3j is not a list"):
         sc.traces(data, 3j)
 
 
@@ -257,7 +257,7 @@ def test_fits_made_together_are_single_fits(data, monkeypatch: pytest.MonkeyPatc
         together = sc.sensitivity(data, **arguments)
     finally:
         torch.set_num_threads(threads)
-    monkeypatch.setattr(Stack, "takes", lambda self, method, settings: False)
+    monkeypatch.setattr(SmartBatch, "takes", lambda self, method, settings: False)
     singly = sc.sensitivity(data, **arguments)
     for name in METRICS:
         np.testing.assert_array_equal(together.metrics[name], alone.metrics[name])

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from smart_core.experiments import paper
-from smart_core.experiments.table import SeedTable
+from smart_core.experiments.results import SeedTable
 from smart_core.figures.seed_tables import efficiency_curves, seed_table_heatmap
 from smart_core.figures.theme import PALETTE
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from smart_core.errors import CalibrationError
+from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
-from smart_core.experiments.table import SeedTable
 from smart_core.figures.shift_plot import reduction_bars, shift_heatmap
 from smart_core.figures.theme import PALETTE
 

@@ -58,7 +58,7 @@ def test_the_command_line_works_in_a_foreign_folder(installed: Installed):
         installed.smart, "compare", "sample:cifar10", "--methods", "vanilla,ts", "--seeds", "1", "--json", "result.json"
     )
     assert (compared.returncode, compared.stderr) == (0, "")
-    assert "cifar10: fitted on 5000, judged on 10000" in compared.stdout
+    assert "cifar10: fitted on 5000, evaluated on 10000" in compared.stdout
     assert (installed.folder / "result.json").is_file()
 
 

@@ -22,8 +22,8 @@ import smart_core as sc
 from pages.shared import downloads, reading, uploads
 from pages.shared.wording import plain_text
 from smart_core.cli import main
+from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
-from smart_core.experiments.table import SeedTable
 from smart_core.figures.shift_plot import reduction_bars, shift_heatmap
 from smart_core.figures.spreadsheet import without_formulas
 from smart_core.figures.theme import plain

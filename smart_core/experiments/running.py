@@ -1,0 +1,263 @@
+"""What every experiment does: check its arguments, fit on validation, evaluate on labelled parts, fill a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smart_core.calibrators import get, methods
+from smart_core.calibrators.base import Calibrator
+from smart_core.data.logitset import Head, LogitSet, Part
+from smart_core.errors import CalibrationError, Cancelled, SmartError
+from smart_core.evaluation import METRICS, evaluate
+from smart_core.experiments.smart_batch import Settings as Settings
+from smart_core.experiments.smart_batch import SmartBatch
+from smart_core.metrics.binning import check_bins
+from smart_core.progress import Run
+
+if TYPE_CHECKING:
+    from smart_core.experiments.results import SeedTable
+
+
+def check_count(value: Any, name: str) -> None:
+    """Refuse a number of seeds or repetitions that is not a whole number of at least 1."""
+    if not _whole(value) or value < 1:
+        raise CalibrationError(f"{name}={value!r} must be a whole number, at least 1.")
+
+
+def several(values: Any, name: str) -> tuple[Any, ...]:
+    """The values in order; a single number counts as one value, and a string lists values separated by commas."""
+    if isinstance(values, str):
+        return tuple(part.strip() for part in values.split(",") if part.strip())
+    if isinstance(values, Real):
+        return (values,)
+    if not isinstance(values, Iterable):
+        raise CalibrationError(f"{name}={values!r} is not a list.")
+    return tuple(values)
+
+
+def several_numbers(values: Any, name: str) -> tuple[float, ...]:
+    """`several` as floats."""
+    try:
+        return tuple(float(value) for value in several(values, name))
+    except (TypeError, ValueError) as error:
+        raise CalibrationError(f"{name}={values!r} must be numbers, such as [0.01, 0.05].") from error
+
+
+def several_sizes(values: Any, name: str, most: int) -> tuple[int, ...]:
+    """`several` as whole numbers from 1 to `most`."""
+    sizes = several(values, name)
+    for size in sizes:
+        if not _whole(size) or not 1 <= size <= most:
+            raise CalibrationError(f"{name}: {size!r} is not a whole number from 1 to {most:,}, the number of rows.")
+    return tuple(int(size) for size in sizes)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted calibrator and the seconds its fit took."""
+
+    calibrator: Calibrator
+    seconds: float
+
+
+def fit_method(
+    id: str,
+    data: LogitSet,
+    *,
+    seed: int = 0,
+    settings: Settings | None = None,
+    device: str = "auto",
+    run: Run | None = None,
+    validation: Part | None = None,
+    trace: bool = False,
+) -> Fit:
+    """Fit a method on the validation part, or on the part given instead.
+
+    Features that only one of validation and test has cannot be used: a method that works without them does so, with a
+    notice.
+    """
+    part = data.validation if validation is None else validation
+    calibrator = get(id, **{"seed": seed, "device": device, **(settings or {})})
+    one_sided = (part.features is None) != (data.test.features is None)
+    fit = fit_part(calibrator, part, data.head, run, trace=trace, features=not one_sided)
+    if one_sided and "features" in calibrator.uses:
+        side = "test" if part.features is None else "validation"
+        calibrator.notices_.insert(0, f"Only the {side} part has features.")
+    return fit
+
+
+def fit_part(
+    calibrator: Calibrator,
+    part: Part,
+    head: Head | None = None,
+    run: Run | None = None,
+    *,
+    trace: bool = False,
+    features: bool = True,
+) -> Fit:
+    """Fit a calibrator on a labelled part, with its features unless told otherwise, and time it."""
+    run = run or Run()
+    calibrator.prepare()
+    start = time.perf_counter()
+    calibrator.fit(
+        part.logits,
+        part.labels,
+        features=part.features if features else None,
+        head=head,
+        progress=None if run.progress is None else run.tick,
+        cancel=run.cancel,
+        trace=trace,
+    )
+    return Fit(calibrator, time.perf_counter() - start)
+
+
+def unavailable(id: str, data: LogitSet) -> str | None:
+    """Why a method cannot run on this data, or None if it can."""
+    arrays = {
+        "features": data.validation.features is not None and data.test.features is not None,
+        "head": data.head is not None,
+    }
+    return methods()[id].missing(arrays)
+
+
+def seeds_for(id: str, seeds: int) -> range:
+    """All seeds for methods that draw random numbers; one for the others, whose results cannot differ."""
+    return range(seeds if methods()[id].stochastic else 1)
+
+
+def failure(error: Exception) -> str:
+    """An error as the reason in a result: its own sentence if it is meant for users, else with its type."""
+    return str(error) if isinstance(error, SmartError) else f"failed: {type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One method fitted over seeds; each fit is evaluated on one or more parts, which fill cells of one row."""
+
+    table: SeedTable
+    row: int
+    targets: Mapping[int, Part]
+    """Column -> the part that its values are measured on."""
+    method: str
+    seeds: range
+    settings: Settings = field(default_factory=dict)
+    validation: Callable[[int], Part] | None = None
+    """Seed -> the part to fit on; None takes the set's own validation part."""
+
+    @property
+    def column(self) -> int:
+        """The first column that the job fills, for jobs of a single cell."""
+        return next(iter(self.targets))
+
+
+def fill(
+    jobs: Sequence[Job],
+    data: LogitSet,
+    *,
+    bins: int = 15,
+    device: str = "auto",
+    run: Run | None = None,
+    on_cell: Callable[[SeedTable, int, int], None] | None = None,
+) -> None:
+    """Do the jobs in order, and call `on_cell(table, row, column)` after each.
+
+    Invalid settings or bins are an error before any work. A fit or an evaluation that fails leaves its cell empty, with
+    the reason in the table. If cancelled, the tables keep finished jobs and are marked incomplete.
+    """
+    check_bins(bins)
+    for job in jobs:
+        get(job.method, **{"device": device, **job.settings}).check_settings()
+    run = run or Run()
+    batch = SmartBatch(data, bins, device)
+    done = 0
+    try:
+        for together, some in groupby(jobs, lambda job: _fits_batch(job, data, batch)):
+            group = list(some)
+            span = run.part(done / len(jobs), (done + len(group)) / len(jobs))
+            for job in _do_together(group, batch, span) if together else _do_singly(group, data, bins, device, span):
+                if on_cell is not None:
+                    on_cell(job.table, job.row, job.column)
+            done += len(group)
+    except Cancelled:
+        for each in jobs:
+            each.table.complete = False
+
+
+def _fits_batch(job: Job, data: LogitSet, batch: SmartBatch) -> bool:
+    """Whether a job fits on the set's own validation part, is evaluated on its test part, and can join a batch."""
+    own = job.validation is None and len(job.targets) == 1 and job.targets[job.column] is data.test
+    return own and batch.takes(job.method, job.settings)
+
+
+def _do_together(jobs: Sequence[Job], batch: SmartBatch, run: Run) -> Iterator[Job]:
+    """The jobs in order, each when its last seed is finished."""
+    results = batch.results([{"seed": seed, **job.settings} for job in jobs for seed in job.seeds], run)
+    with closing(results):
+        for job in jobs:
+            of_job = list(islice(results, len(job.seeds)))  # nothing is written before all seeds are finished
+            for seed, result in zip(job.seeds, of_job, strict=True):
+                cell = (job.row, job.column, seed)
+                if isinstance(result, Exception):
+                    job.table.reasons[cell] = failure(result)
+                    continue
+                for name, values in job.table.metrics.items():
+                    values[cell] = result[name]
+            yield job
+
+
+def _do_singly(jobs: Sequence[Job], data: LogitSet, bins: int, device: str, run: Run) -> Iterator[Job]:
+    """The jobs in order, each when it is finished; a cancelled job is emptied."""
+    for number, job in enumerate(jobs):
+        try:
+            _do(job, data, bins, device, run.part(number / len(jobs), (number + 1) / len(jobs)))
+        except Cancelled:
+            _clear(job)
+            raise
+        yield job
+
+
+def _do(job: Job, data: LogitSet, bins: int, device: str, run: Run) -> None:
+    for number, seed in enumerate(job.seeds):
+        span = run.part(number / len(job.seeds), (number + 1) / len(job.seeds))
+        try:
+            part = None if job.validation is None else job.validation(seed)
+            fit = fit_method(
+                job.method, data, seed=seed, settings=job.settings, device=device, run=span, validation=part
+            )
+        except Cancelled:
+            raise
+        except Exception as error:
+            for column in job.targets:
+                job.table.reasons[job.row, column, seed] = failure(error)
+            continue
+        for column, target in job.targets.items():
+            cell = (job.row, column, seed)
+            try:
+                evaluation = evaluate(fit.calibrator, target, bins=bins, run=Run(cancel=run.cancel))
+                for name, values in job.table.metrics.items():
+                    values[cell] = METRICS[name].value(evaluation, bins)
+            except Cancelled:
+                raise
+            except Exception as error:
+                job.table.reasons[cell] = failure(error)
+
+
+def _clear(job: Job) -> None:
+    """Empty what a cancelled job has written: a mean over fewer seeds than its neighbours' would mislead."""
+    for column in job.targets:
+        for values in job.table.metrics.values():
+            values[job.row, column] = np.nan
+        for seed in job.seeds:
+            job.table.reasons.pop((job.row, column, seed), None)

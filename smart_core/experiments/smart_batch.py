@@ -1,0 +1,144 @@
+"""SMART fitted many times to the same data: what the fits share is computed once, and they run side by side.
+
+Each fit is the one that `fit_method` would make, bit for bit; which thread it runs in makes no difference. Evaluating a
+fit takes one pass of compiled loops over the test logits and makes no N x K matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from smart_core import kernels
+from smart_core.calibrators import get
+from smart_core.calibrators.rows import map_rows
+from smart_core.calibrators.smart import SMART, Reading
+from smart_core.data.logitset import LogitSet, Part
+from smart_core.device import resolve_device, to_tensor
+from smart_core.errors import Cancelled
+from smart_core.evaluation import METRICS, Evaluation
+from smart_core.indicators import INDICATORS
+from smart_core.kernels.threads import share_each
+from smart_core.metrics.binning import bin_edges
+from smart_core.progress import Run
+
+Settings = dict[str, Any]
+Metrics = dict[str, float]
+
+PIECE = 1 << 22
+"""Logits between two looks at the cancel token."""
+
+
+class SmartBatch:
+    """Fits on a set's validation part, each evaluated on its test part by every metric."""
+
+    def __init__(self, data: LogitSet, bins: int, device: str) -> None:
+        self.data, self.bins, self.device = data, bins, device
+        self._readings: dict[tuple[object, ...], Reading] = {}
+        self._evaluators: dict[str, SmartEvaluator] = {}
+
+    def takes(self, method: str, settings: Settings) -> bool:
+        """Whether the compiled loops can make these fits; all others are made one by one."""
+        if method != "smart" or not kernels.enabled or not kernels.installed():
+            return False
+        smart = self._smart(settings)
+        whole = smart.batch_size is None or smart.batch_size >= len(self.data.validation)
+        known = smart.objective == "charbonnier" and smart.layers == 1 and smart.indicator != "all_logits"
+        return whole and known and resolve_device(smart.device).type == "cpu"
+
+    def results(self, settings: Sequence[Settings], run: Run) -> Generator[Metrics | Exception]:
+        """The metrics of one fit per settings, or the error it raised, in order and as they are finished."""
+
+        def one(chosen: Settings) -> Metrics | Exception:
+            smart, own_run = self._smart(chosen), Run(cancel=run.cancel)
+            try:
+                smart.fit_reading(self._readings[_key(smart)], own_run)
+                return self._evaluators[smart.indicator].metrics(smart, own_run)
+            except Cancelled:
+                raise
+            except Exception as error:
+                return error
+
+        try:
+            for chosen in settings:
+                self._read(self._smart(chosen), run.part(0.0, 0.02))
+        except Cancelled:
+            raise
+        except Exception as error:
+            yield from [error] * len(settings)
+            return
+        yield from share_each(one, settings, run.part(0.02, 1.0), "fitting SMART")
+
+    def _smart(self, settings: Settings) -> SMART:
+        smart = get("smart", **{"device": self.device, **settings})
+        assert isinstance(smart, SMART)
+        return smart
+
+    def _read(self, smart: SMART, run: Run) -> None:
+        """What fits and evaluations share, once for each indicator and start."""
+        if _key(smart) not in self._readings:
+            part = self.data.validation
+            self._readings[_key(smart)] = smart.read(smart._fit_data(part.logits, part.labels, None, None), run)
+        if smart.indicator not in self._evaluators:
+            self._evaluators[smart.indicator] = SmartEvaluator(self.data.test, smart.indicator, self.bins, run)
+
+
+def _key(smart: SMART) -> tuple[object, ...]:
+    """The settings that what training reads of the data depends on."""
+    return smart.indicator, smart.standardize, smart.init
+
+
+class SmartEvaluator:
+    """The exact softmax of a labelled part under the temperatures of one fit after another."""
+
+    def __init__(self, part: Part, indicator: str, bins: int, run: Run) -> None:
+        from smart_core.kernels.judging import top_two
+
+        self.bins = bins
+        logits = to_tensor(part.logits, torch.device("cpu"))
+        self.logits = logits.contiguous().numpy()
+        self.labels = np.ascontiguousarray(part.labels, dtype=np.int64)
+        self.values = map_rows(INDICATORS[indicator], logits, run, "reading the test part")
+        count = len(self.labels)
+        self.top, second = np.empty(count, np.float32), np.empty(count, np.float32)
+        self.prediction = np.empty(count, np.int64)
+        for rows in self._pieces():
+            run.tick(0.0, "reading the test part")
+            top_two(self.logits[rows], self.top[rows], second[rows], self.prediction[rows])
+        self.margin = self.top - second
+        self.correct = self.prediction == self.labels
+
+    def metrics(self, calibrator: SMART, run: Run) -> Metrics:
+        """Every metric of a fitted calibrator on the part."""
+        evaluation, classwise = self.evaluate(calibrator, run)
+        values = {}
+        for name, metric in METRICS.items():
+            run.tick(0.0, "evaluating on test")
+            values[name] = classwise if name == "cece" else metric.value(evaluation, self.bins)
+        return values
+
+    def evaluate(self, calibrator: SMART, run: Run) -> tuple[Evaluation, float]:
+        """The evaluation, without classwise sums, and the classwise ECE."""
+        from smart_core.kernels.judging import judge
+
+        with torch.no_grad():
+            temperature = calibrator.map(self.values).numpy()
+        confidence, nll, brier = (np.empty(len(self.labels), np.float32) for _ in range(3))
+        residual = np.zeros((self.logits.shape[1], self.bins))
+        edges = bin_edges(self.bins, np.float32)
+        for rows in self._pieces():
+            run.tick(0.0, "evaluating on test")
+            judge(
+                self.logits[rows], self.top[rows], self.labels[rows], temperature[rows], edges,
+                confidence[rows], nll[rows], brier[rows], residual,
+            )  # fmt: skip
+        wide = nll.astype(np.float64), brier.astype(np.float64)
+        evaluation = Evaluation(confidence, self.prediction, self.correct, *wide, self.margin, temperature)
+        return evaluation, float(np.abs(residual).sum() / (len(self.labels) * self.logits.shape[1]))
+
+    def _pieces(self) -> list[slice]:
+        step = max(1, PIECE // self.logits.shape[1])
+        return [slice(start, start + step) for start in range(0, len(self.labels), step)]
