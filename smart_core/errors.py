@@ -71,6 +71,10 @@ class ExportError(SmartError):
     """A result or a calibrator cannot be written in the requested form."""
 
 
+class AttackError(SmartError):
+    """The model or the images cannot be attacked."""
+
+
 class WorkspaceError(SmartError):
     """A workspace cannot be saved or restored."""
 

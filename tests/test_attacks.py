@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
 from smart_core.attacks.carlini_wagner import push
-from smart_core.attacks.files import save_distances
-from smart_core.attacks.model import build_model
+from smart_core.attacks.inputs import build_model, save_distances
 from smart_core.cli.attack import run_attack
 from smart_core.errors import Cancelled, SmartError
 from smart_core.progress import Run

@@ -141,8 +141,8 @@ BAD = {
     "not a module": (OUT, {"model": "builtins:list"}, "gives a list"),
     "absent weights": (OUT, {"weights": "absent.pt"}, "no such file"),
     "not weights": (OUT, {"weights": "mine.py"}, "neither safetensors nor a state dict"),
-    "weights of another model": (OUT, {"weights": "other.safetensors"}, "lacks 0.weight and 5 more"),
-    "weights of another shape": (OUT, {"weights": "wide.pt"}, "has in another shape 5.weight and 1 more"),
+    "weights of another model": (OUT, {"weights": "other.safetensors"}, "has no tensor 0.weight and 5 more"),
+    "weights of another shape": (OUT, {"weights": "wide.pt"}, "has another shape for 5.weight and 1 more"),
     "no such device": ([*OUT, "--device", "abacus"], {}, "abacus"),
     "no learning": ([*OUT, "--lr", "0"], {}, "learning rate of 0"),
 }

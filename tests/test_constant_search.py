@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smart_core.attacks.constant_search import ConstantSearch, Search
+from smart_core.attacks.carlini_wagner import ConstantSearch, Search
 
 
 def plain_search(works_from: float, search: Search) -> list[float]:
@@ -43,11 +43,11 @@ def test_only_ended_minimisations_move_on():
     state = ConstantSearch.of(np.arange(3), search)
     state.age[:] = [10, 10, 25]
     ended = state.ended(np.array([1.0, 2.0, 2.0]), np.array([2.0, 2.0, 2.0]), search)
-    np.testing.assert_array_equal(ended, [False, True, False])  # falling; stalled; stalled, but between two looks
+    np.testing.assert_array_equal(ended, [False, True, False])  # falling; stalled; stalled, but between two checks
     state.advance(ended, np.array([True, True, True]), search)
     np.testing.assert_allclose(state.c, [0.01, 0.005, 0.01])
     np.testing.assert_array_equal(state.age, [10, 0, 25])
-    assert state.until_look(search) == 5
+    assert state.until_check(search) == 5
 
 
 @pytest.mark.parametrize(("age", "lowest"), [(100, 0.0), (10, np.nan)])
@@ -61,8 +61,8 @@ def test_the_end_also_comes_with_the_last_iteration_and_with_nan(age: int, lowes
 def test_iterations_that_no_tenth_divides_end_exactly():
     search = Search(iterations=37)
     state = ConstantSearch.of(np.arange(1), search)
-    looks = []
+    checks = []
     while state.age[0] < search.iterations:
-        state.age += state.until_look(search)
-        looks.append(int(state.age[0]))
-    assert looks == [4, 8, 12, 16, 20, 24, 28, 32, 36, 37]
+        state.age += state.until_check(search)
+        checks.append(int(state.age[0]))
+    assert checks == [4, 8, 12, 16, 20, 24, 28, 32, 36, 37]

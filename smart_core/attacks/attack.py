@@ -1,8 +1,8 @@
-"""Carlini-Wagner L2: how far each image is from the nearest one that the model calls something else.
+"""The attack on many images: a batch in which each image goes through its own search.
 
-Every image goes through its own search in a lane of the batch: when its loss stops falling it moves on to its next c,
-when its search is done the next image takes the lane. So the batch stays full until the images run out, and nothing
-is spent on images that are done. The formula is in `smart_core.attacks.carlini_wagner`.
+When an image's loss stops falling, it moves on to its next c; when its search is done, the next image takes its place
+in the batch. So the batch stays full until the images run out, and finished images cost nothing. The formula is in
+`smart_core.attacks.carlini_wagner`.
 """
 
 from __future__ import annotations
@@ -17,39 +17,36 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smart_core.attacks.carlini_wagner import Minimisation, Model, adam_factors, logits_of
-from smart_core.attacks.constant_search import AttackError, ConstantSearch, Search
+from smart_core.attacks.carlini_wagner import ConstantSearch, Minimisation, Model, Search, adam_factors, logits_of
 from smart_core.device import as_array, resolve_device, to_tensor
+from smart_core.errors import AttackError
 from smart_core.progress import Run
 
-__all__ = ["AttackError", "AttackResult", "Search", "carlini_wagner_l2"]
-
-NO_GRADIENT = "The logits carry no gradient with respect to the images, so nothing could be attacked."
+NO_GRADIENT = "The logits have no gradient with respect to the images, so no image could be attacked."
 
 PREDICTING = 0.01
-"""Share of the work, for the progress, that is spent on the unchanged images."""
+"""Fraction of the progress that the predictions of the unchanged images count for."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """One entry an image, in the order of the images."""
+    """One entry per image, in the order of the images."""
 
     l2: NDArray[np.float64]
-    """(N,) L2 norm, in the units of the images, of the smallest change found that changes the prediction; NaN where
-    none was found."""
+    """(N,) L2 norm, in the units of the images, of the smallest change of the prediction; NaN if none was found."""
     success: NDArray[np.bool_]
-    """(N,) whether one was found."""
+    """(N,) whether such a change was found."""
     predictions: NDArray[np.int64]
-    """(N,) the model's prediction for the unchanged image, which the attack set out to change."""
+    """(N,) the model's prediction for the unchanged image."""
     queries: NDArray[np.int64]
-    """(N,) how often the image, changed or not, went through the model."""
+    """(N,) the number of forward passes of the image, changed or not."""
     images: NDArray[np.float32] | None = None
-    """(N, ...) the changed images, the unchanged one where none was found; None unless asked for."""
+    """(N, ...) the changed images, or the unchanged one where the attack failed; None unless requested."""
     notices: tuple[str, ...] = ()
 
     @property
     def failures(self) -> int:
-        """How many images kept their prediction."""
+        """The number of images that kept their prediction."""
         return int((~self.success).sum())
 
 
@@ -63,17 +60,34 @@ def carlini_wagner_l2(
     keep_images: bool = False,
     run: Run | None = None,
 ) -> AttackResult:
-    """Attack every image from the model's own prediction; nothing is random.
+    """Return the distance from each image to the nearest one that the model classifies differently.
 
-    `images` is (N, ...), NumPy or torch, inside `search.bounds`. `device` is where the model works, by default where
-    its parameters are; `auto` takes CUDA, then MPS, then the CPU. A module is put in evaluation mode, its parameters
-    get no gradient, and it is given back as it was. Convolutions on a CPU run faster after
-    `model.to(memory_format=torch.channels_last)`. `run` hears of progress and may cancel.
+    Parameters
+    ----------
+    model
+        Images (B, ...) -> logits (B, K). During the attack a module is in evaluation mode and its parameters get no
+        gradient; afterwards it is as it was. Convolutions on a CPU run faster after
+        `model.to(memory_format=torch.channels_last)`.
+    images
+        (N, ...), NumPy or torch, inside `search.bounds`.
+    device
+        Where the model runs; by default where its parameters are. `auto` takes CUDA, then MPS, then the CPU.
+    run
+        Receives the progress and may cancel. Nothing is random.
+
+    >>> import numpy as np
+    >>> import torch
+    >>> from smart_core.attacks import Search
+    >>> model = torch.nn.Linear(2, 2)
+    >>> _ = model.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 1.0]]), "bias": torch.zeros(2)})
+    >>> result = carlini_wagner_l2(model, np.array([[0.9, 0.5]]), Search(lr=0.05, iterations=200))
+    >>> result.l2.round(2)   # the boundary x_1 = x_2 is 0.4 / sqrt(2) away
+    array([0.28])
     """
     search, run = search or Search(), run or Run()
     search.check()
     if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-        raise AttackError(f"A batch of {batch_size} images cannot be attacked; give a whole number, at least 1.")
+        raise AttackError(f"A batch of {batch_size} images cannot be attacked; use a whole number of at least 1.")
     place = resolve_device(str(device)) if device is not None else _home(model)
     pixels = _checked(images, search)
     with _frozen(model), torch.no_grad():
@@ -94,75 +108,75 @@ def carlini_wagner_l2(
 
 
 class _Queue:
-    """The images, those of them in the batch, and what has been found."""
+    """All images, the next one to enter the batch, and the closest changed images so far."""
 
-    def __init__(self, pixels: Tensor, predictions: Tensor, place: torch.device) -> None:
-        self.pixels, self.predictions, self.place = pixels, predictions, place
+    def __init__(self, pixels: Tensor, predictions: Tensor, device: torch.device) -> None:
+        self.pixels, self.predictions, self.device = pixels, predictions, device
         self.closest = pixels.clone()
         self.success = np.zeros(len(pixels), dtype=np.bool_)
         self.queries = np.ones(len(pixels), dtype=np.int64)
         self.next = 0
 
     def attack(self, model: Model, search: Search, batch_size: int, run: Run) -> None:
-        """Until every image's search is done."""
-        lanes, state = self._entrants(batch_size, search)
-        while len(lanes):
-            self._iterate(model, lanes, state, search, run)
+        """Run until the search of every image is done."""
+        constants, state = self._entrants(batch_size, search)
+        while len(constants):
+            self._iterate(model, constants, state, search, run)
             lowest, previous, found = torch.stack([state.lowest, state.previous, state.found.float()]).cpu().numpy()
-            ended = lanes.ended(lowest, previous, search)
-            state.note(self._there(lanes.looks(search)))
-            self.queries[lanes.image[ended]] += lanes.age[ended]
-            lanes.advance(ended, found > 0, search)
-            state.restart(self._there(np.flatnonzero(ended)))
-            done = lanes.step >= search.search_steps
+            ended = constants.ended(lowest, previous, search)
+            state.remember(self._to_device(constants.checked(search)))
+            self.queries[constants.image[ended]] += constants.age[ended]
+            constants.advance(ended, found > 0, search)
+            state.restart(self._to_device(np.flatnonzero(ended)))
+            done = constants.step >= search.search_steps
             if done.any():
-                self._leave(lanes.image[done], state.rows(self._there(np.flatnonzero(done))))
+                self._leave(constants.image[done], state.rows(self._to_device(np.flatnonzero(done))))
                 going = np.flatnonzero(~done)
-                lanes, state = lanes.rows(going), state.rows(self._there(going))
-                new_lanes, new_state = self._entrants(batch_size - len(lanes), search)
-                if len(new_lanes):
-                    lanes, state = lanes.joined(new_lanes), state.joined(new_state)
+                constants, state = constants.rows(going), state.rows(self._to_device(going))
+                new_constants, new_state = self._entrants(batch_size - len(constants), search)
+                if len(new_constants):
+                    constants, state = constants.joined(new_constants), state.joined(new_state)
 
-    def _there(self, values: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(values).to(self.place)
+    def _to_device(self, values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self.device)
 
     def _entrants(self, count: int, search: Search) -> tuple[ConstantSearch, Minimisation]:
-        """The next images, at the beginning of their search."""
+        """Return the next images, at the beginning of their search."""
         rows = slice(self.next, min(self.next + count, len(self.pixels)))
         self.next = rows.stop
-        start = Minimisation.of(self.pixels[rows].to(self.place), self.predictions[rows].to(self.place), search)
+        start = Minimisation.of(self.pixels[rows].to(self.device), self.predictions[rows].to(self.device), search)
         return ConstantSearch.of(np.arange(rows.start, rows.stop), search), start
 
     def _leave(self, images: NDArray[np.int64], state: Minimisation) -> None:
         self.success[images] = torch.isfinite(state.best_distance).cpu().numpy()
         self.closest[torch.from_numpy(images)] = state.best.cpu()
 
-    def _iterate(self, model: Model, lanes: ConstantSearch, state: Minimisation, search: Search, run: Run) -> None:
-        """As many iterations as no lane needs a look."""
-        count = lanes.until_look(search)
-        c = self._there(lanes.c.astype(np.float32))
-        fresh = self._there(lanes.age == 0)
-        wide = (count, len(lanes), *[1] * (self.pixels.dim() - 1))
-        root, step = (self._there(part).view(wide) for part in adam_factors(lanes.age, count, search.lr))
-        behind = (search.search_steps - lanes.step - lanes.age / search.iterations).sum()
-        words = f"{self.next - len(lanes)} of {len(self.pixels)} images attacked"
+    def _iterate(self, model: Model, constants: ConstantSearch, state: Minimisation, search: Search, run: Run) -> None:
+        """Run iterations until the loss of some image has to be checked."""
+        count = constants.until_check(search)
+        c = self._to_device(constants.c.astype(np.float32))
+        fresh = self._to_device(constants.age == 0)
+        wide = (count, len(constants), *[1] * (self.pixels.dim() - 1))
+        root, step = (self._to_device(part).view(wide) for part in adam_factors(constants.age, count, search.lr))
+        behind = (search.search_steps - constants.step - constants.age / search.iterations).sum()
+        words = f"{self.next - len(constants)} of {len(self.pixels)} images attacked"
         for j in range(count):
-            done = self.next - (behind - j * len(lanes) / search.iterations) / search.search_steps
+            done = self.next - (behind - j * len(constants) / search.iterations) / search.search_steps
             run.tick(PREDICTING + (1.0 - PREDICTING) * done / len(self.pixels), words)
             state.iterate(model, c, root[j], step[j], search)
             if j == 0:
-                state.note(fresh)
-        lanes.age += count
+                state.remember(fresh)
+        constants.age += count
 
 
-def _predict(model: Model, pixels: Tensor, batch_size: int, place: torch.device, run: Run) -> tuple[Tensor, bool]:
-    """The model's predictions (N,), and whether its logits carry a gradient with respect to the images."""
+def _predict(model: Model, pixels: Tensor, batch_size: int, device: torch.device, run: Run) -> tuple[Tensor, bool]:
+    """Return the model's predictions (N,), and whether its logits have a gradient with respect to the images."""
     found: list[Tensor] = []
     differentiable = True
     for rows in torch.arange(len(pixels)).split(batch_size):
         run.tick(PREDICTING * int(rows[0]) / len(pixels), "predicting")
-        batch = pixels[rows].to(place)
-        with torch.set_grad_enabled(not found):  # the first batch tells of the gradient
+        batch = pixels[rows].to(device)
+        with torch.set_grad_enabled(not found):  # the first batch shows whether there is a gradient
             logits = logits_of(model, batch.requires_grad_(not found))
         if not found:
             differentiable = logits.requires_grad
@@ -173,19 +187,19 @@ def _predict(model: Model, pixels: Tensor, batch_size: int, place: torch.device,
 
 
 def _checked(images: Any, search: Search) -> Tensor:
-    """The images as float32 on the CPU, inside the bounds."""
+    """Return the images as float32 on the CPU; raise if one lies outside the bounds."""
     pixels = to_tensor(as_array(images, "images"), torch.device("cpu"))
     if pixels.dim() < 2 or not pixels.numel():
         raise AttackError(f"Images must be (N, ...) with N at least 1, not {' x '.join(map(str, pixels.shape))}.")
     low, high = search.bounds
     least, most = float(pixels.min()), float(pixels.max())
-    if not (low <= least and most <= high):  # also where one of them is NaN
+    if not (low <= least and most <= high):  # false for NaN too
         raise AttackError(f"Images must lie between {low:g} and {high:g}; these go from {least:g} to {most:g}.")
     return pixels
 
 
 def _home(model: Model) -> torch.device:
-    """Where a module's parameters or buffers are; the CPU for anything else."""
+    """Return the device of a module's parameters or buffers; the CPU for anything else."""
     if isinstance(model, nn.Module):
         for tensor in (*model.parameters(), *model.buffers()):
             return tensor.device
@@ -194,7 +208,7 @@ def _home(model: Model) -> torch.device:
 
 @contextmanager
 def _frozen(model: Model) -> Iterator[None]:
-    """A module in evaluation mode whose parameters get no gradient, inside; afterwards as it was."""
+    """Inside, a module is in evaluation mode and its parameters get no gradient; afterwards it is as it was."""
     if not isinstance(model, nn.Module):
         yield
         return

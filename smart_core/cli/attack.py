@@ -76,8 +76,7 @@ def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
     import torch
 
     from smart_core.attacks import Search, carlini_wagner_l2
-    from smart_core.attacks.files import load_images, merged, part_of, save_distances
-    from smart_core.attacks.model import build_model, load_weights
+    from smart_core.attacks.inputs import build_model, load_images, load_weights, merged, part_of, save_distances
     from smart_core.cli.inputs import roles_given
     from smart_core.data.bundle import save_bundle
     from smart_core.data.load import load
