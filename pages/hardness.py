@@ -161,7 +161,7 @@ if source is not data:
 import sys
 from dataclasses import replace
 from smart_core.attacks import carlini_wagner_l2
-from smart_core.bundled import APP
+from smart_core.data.samples import APP
 
 sys.path.append(str(APP))  # the folder of the samples and their networks
 from sample_logits import digits

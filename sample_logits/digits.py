@@ -18,7 +18,7 @@ from sample_logits.corruptions import TINY
 from sample_logits.images import Bytes, ImageSet, hold_out
 from sample_logits.networks import Classifier
 from sample_logits.training import Recipe, Say, to_pixels
-from smart_core.atomic import replacing
+from smart_core.data.saving import atomic_write
 
 WEIGHTS: Path = FOLDER / "digits.safetensors"
 CLASSES = tuple(str(digit) for digit in range(10))
@@ -69,7 +69,7 @@ def bundles(say: Say = print) -> Iterator[tuple[str, Arrays]]:
     torch.set_num_threads(1)
     data = load()
     model = stages.fit(SAMPLE, data, say)
-    with replacing(WEIGHTS) as file:
+    with atomic_write(WEIGHTS) as file:
         file.write(save({name: value.contiguous() for name, value in model.state_dict().items()}))
     yield "digits_corrupted", stages.corrupted(SAMPLE, data, model, say)
     yield "digits", stages.clean(SAMPLE, data, model) | stages.attack(SAMPLE, data, model, say)

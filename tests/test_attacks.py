@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
 from smart_core.attacks.carlini_wagner import push
 from smart_core.attacks.inputs import build_model, save_distances
-from smart_core.cli.attack import run_attack
+from smart_core.cli.output import check_targets
 from smart_core.errors import Cancelled, SmartError
 from smart_core.progress import Run
 from tests.digits_model import digits, network, trained, unseen
@@ -336,11 +336,11 @@ def test_a_script_that_exits_when_imported_or_called_is_said(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ({"out": "x.npz"}, "--out .*x.npz is the file of --images"),
-        ({"out": "./sub/../w.pt"}, "is the file of --weights"),
-        ({"out": "b.npz", "bundle": "b.npz", "out_bundle": "c.npz"}, "--out .*b.npz is the file of --bundle"),
-        ({"out": "d.npz", "bundle": "b.npz", "out_bundle": "d.npz"}, "--out-bundle .*d.npz is the file of --out"),
-        ({"out": "d.npz", "json": "x.npz"}, "--json .*x.npz is the file of --images"),
+        ({"out": "x.npz"}, "--out .*x.npz: is also the file of --images"),
+        ({"out": "./sub/../w.pt"}, "is also the file of --weights"),
+        ({"out": "b.npz", "bundle": "b.npz", "out_bundle": "c.npz"}, "--out .*b.npz: is also the file of --bundle"),
+        ({"out": "d.npz", "bundle": "b.npz", "out_bundle": "d.npz"}, "--out-bundle .*d.npz: is also the file of --out"),
+        ({"out": "d.npz", "json": "x.npz"}, "--json .*x.npz: is also the file of --images"),
     ],
 )
 def test_no_file_that_is_read_is_written_over(names: dict[str, str], words: str, tmp_path: Path):
@@ -354,8 +354,8 @@ def test_no_file_that_is_read_is_written_over(names: dict[str, str], words: str,
         "json": None,
     } | names
     options = Namespace(**{key: name and str(tmp_path / name) for key, name in given.items()})
-    with pytest.raises(AttackError, match=words):
-        run_attack(options, Run())
+    with pytest.raises(SmartError, match=words):
+        check_targets(options)
 
 
 def test_distances_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -212,12 +212,12 @@ BAD = {
     "not a calibrator": (["apply", "BUNDLE", "BUNDLE", "--out", "x.npz"], "not a calibrator file"),
     "no such metric": (["sensitivity", "BUNDLE", "--metric", "foo"], "no metric 'foo'"),
     "no such folder": (["fit", "BUNDLE", "--method", "ts", "--out", "absent/ts.safetensors"], "absent"),
-    "not an npz": (["apply", "x.safetensors", "BUNDLE", "--out", "rows.csv"], "ends in .npz"),
+    "not an npz": (["apply", "x.safetensors", "BUNDLE", "--out", "rows.csv"], "must end in .npz"),
     "no method at all": (["compare", "BUNDLE", "--methods", ""], "No method was given"),
     "no method that can run": (["compare", "BUNDLE", "--methods", "fc"], "FC: needs features and head"),
     "no folder for the json": (["compare", "BUNDLE", "--json", "absent/x.json"], "no such folder, absent"),
     "no folder for the rows": (["apply", "x.safetensors", "BUNDLE", "--out", "absent/x.npz"], "no such folder, absent"),
-    "a folder instead of a file": (["compare", "BUNDLE", "--json", "."], "this is a folder"),
+    "a folder instead of a file": (["compare", "BUNDLE", "--json", "."], "is a folder"),
     "a bandwidth out of range": (["sensitivity", "BUNDLE", "--sigma", "-1", "--seeds", "1"], "outside its range"),
     "too many bins": (["compare", "BUNDLE", "--bins", "100000"], "smart compare: The number of bins must be"),
     "not an assignment": (["fit", "BUNDLE", "--set", "sigma", "--out", "x"], "NAME=VALUE"),
@@ -230,9 +230,12 @@ BAD = {
         ["fit", "BUNDLE", "--method", "fc", "--out", "x"],
         "made.npz: FC needs features and",
     ),
-    "the result in place of the logits": (["fit", "BUNDLE", "--out", "BUNDLE"], "read or written already"),
-    "the json in place of the logits": (["compare", "--val", "BUNDLE", "--json", "BUNDLE"], "read or written already"),
-    "one name for both results": (["fit", "BUNDLE", "--out", "x", "--json", "x"], "--json x: this file"),
+    "the result in place of the logits": (["fit", "BUNDLE", "--out", "BUNDLE"], "is also an input file"),
+    "the json in place of the logits": (["compare", "--val", "BUNDLE", "--json", "BUNDLE"], "is also an input file"),
+    "one name for both results": (
+        ["fit", "BUNDLE", "--out", "x", "--json", "x"],
+        "--json x: is also the file of",
+    ),
 }
 
 
@@ -359,7 +362,7 @@ def test_the_grid_says_its_unit_and_what_it_is_not_for(bundle: Path, capsys):
     command = ["sensitivity", str(bundle), "--sigma", "0.05", "--delta", "0.001", "--seeds", "1"]
     assert main(command) == 0
     shown = capsys.readouterr().out
-    assert "ECE in per cent on 400 test samples, 1 seed a cell" in shown
+    assert "ECE in per cent on 400 test samples, 1 seed per cell" in shown
     assert "selection on test data" in shown
     assert main([*command, "--metric", "nll"]) == 0
     assert "NLL on 400 test samples" in capsys.readouterr().out

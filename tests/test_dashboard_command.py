@@ -16,9 +16,9 @@ from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
 from pages.shared.desk import SETS_KEPT
-from smart_core.bundled import sample_names
 from smart_core.cli import main
-from smart_core.cli.dashboard import MOST_SETS, Given, address, is_loopback, opened, read
+from smart_core.cli.dashboard import MAX_SETS, Given, address, is_loopback, opened, read
+from smart_core.data.samples import sample_names
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT
 
@@ -26,7 +26,7 @@ from tests.conftest import ROOT
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Bundles, and one data set in two files."""
-    for number in range(MOST_SETS + 1):
+    for number in range(MAX_SETS + 1):
         problem = over_confident(60, 5, seed=number)
         np.savez(tmp_path / f"bundle{number}.npz", logits=problem.logits, labels=problem.labels)
     np.save(tmp_path / "logits.npy", problem.logits)
@@ -67,7 +67,7 @@ def test_files_that_make_one_data_set_are_one(folder: Path):
         (["bundle0.npz", "junk.npz"], "junk.npz: "),
         (["logits.npy", "short.npy"], "logits.npy and short.npy: array 'logits' has 60 rows"),
         (["sample:nothing"], "There is no sample named 'nothing'; the samples are cifar10, "),
-        ([f"bundle{number}.npz" for number in range(MOST_SETS + 1)], "9 data sets were given"),
+        ([f"bundle{number}.npz" for number in range(MAX_SETS + 1)], "9 data sets were given"),
         (["--host", "nowhere.invalid"], "--host nowhere.invalid: the server cannot listen there"),
         (["--port", "70000"], "argument --port: '70000' is not a port"),
     ],
@@ -133,7 +133,7 @@ def opens_with(query: dict[str, str] | None = None) -> AppTest:
 def test_every_new_session_opens_with_what_was_given(
     folder: Path, served: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ):
-    assert MOST_SETS == SETS_KEPT
+    assert MAX_SETS == SETS_KEPT
     assert main(["dashboard", "bundle1.npz", "bundle0.npz", "sample:digits"]) == 0
     first, second = opened.sets
     for _ in range(2):
@@ -168,4 +168,4 @@ def test_a_sample_is_named_wherever_a_file_is(tmp_path: Path, capsys: pytest.Cap
         sc.load("sample:../digits")
     kept = ROOT / "sample_logits" / "digits.npz"
     assert main(["apply", str(saved), "sample:digits", "--out", str(kept)]) == 2
-    assert "this file is to be read" in capsys.readouterr().err
+    assert "is also an input file" in capsys.readouterr().err

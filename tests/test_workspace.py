@@ -26,7 +26,7 @@ from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation, evaluate
 from smart_core.experiments import SeedTable, Sensitivity, Shift, compare
 from smart_core.experiments.method_result import fit_key
-from smart_core.workspace import FitRecord, Workspace, load_workspace, save_workspace
+from smart_core.export.workspace import FitRecord, Workspace, load_workspace, save_workspace
 from tests.calibrators.problems import over_confident
 from tests.data.files import npz
 

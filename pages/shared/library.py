@@ -14,8 +14,8 @@ import sample_logits
 from pages.shared import cached, state
 from pages.shared.desk import SETS_KEPT, Desk, Held, Split, desk
 from smart_core import LogitSet
-from smart_core.bundled import PREFIX
 from smart_core.cli.dashboard import opened
+from smart_core.data.samples import PREFIX
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from smart_core import LogitSet
 from smart_core.calibrators import get, methods
 from smart_core.errors import WorkspaceError
 from smart_core.experiments import MethodResult
-from smart_core.workspace import Workspace, load_workspace, save_workspace
-from smart_core.workspace_tree import Writer
+from smart_core.export.workspace import Workspace, load_workspace, save_workspace
+from smart_core.export.workspace_tree import Writer
 
 ROWS = "rows"
 """Where the leaderboard's rows lie among the studies of the file."""

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smart_core.atomic import replacing
 from smart_core.data.document import Document
 from smart_core.data.logitset import Array, LogitSet, Part, read_only
+from smart_core.data.saving import atomic_write
 from smart_core.errors import AttackError, LogitFileError
 from smart_core.formatting import first_few, plural, printable, shape_text
 
@@ -146,7 +146,7 @@ def load_images(path: str | os.PathLike[str]) -> ImageFile:
 
 def save_distances(path: str | os.PathLike[str], l2: NDArray[np.float64], rows: NDArray[np.int64] | None) -> None:
     """Write an npz with `cw_l2` (N,), NaN where the attack failed, and the `rows` of the images."""
-    with replacing(path) as handle:
+    with atomic_write(path) as handle:
         if rows is None:
             np.savez_compressed(handle, cw_l2=l2)
         else:

@@ -8,8 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from smart_core.atomic import replacing
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.saving import atomic_write
 from smart_core.device import resolve_device
 from smart_core.errors import CalibratorFileError, SmartError
 
@@ -23,7 +23,7 @@ def save_calibrator(calibrator: Calibrator, path: str | PathLike[str]) -> None:
     """Write the calibrator's file; an old one stays whole if this fails."""
     content = calibrator_bytes(calibrator)
     try:
-        with replacing(path) as handle:
+        with atomic_write(path) as handle:
             handle.write(content)
     except OSError as error:  # it names the temporary file, which says nothing to the user
         raise CalibratorFileError(f"{os.fspath(path)} cannot be written: {error.strerror or error}.") from error

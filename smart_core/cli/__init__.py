@@ -30,7 +30,7 @@ COMMANDS: dict[str, Any] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one sentence, without the usage before it."""
+    """A parser whose errors are one sentence, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.\n")
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    0 when it is done, 2 with one sentence on standard error when the input is bad, 130 with one when it was stopped.
+    Return 0 if it succeeds, 2 with one sentence on standard error if the input is bad, and 130 if it is stopped.
     """
     escape_unprintable()
     parser = build_parser()
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Return the parser of all commands."""
     parser = Parser(
         prog="smart",
         description="Judge and repair a classifier's confidence from its logits.",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from smart_core.cli.arguments import add_command, add_json, add_role
-from smart_core.cli.output import check_targets, notes, show
-from smart_core.errors import CalibrationError
+from smart_core.cli.output import check_extension, check_targets, notes, show
 
 
 def add(commands: Any) -> None:
@@ -23,16 +21,15 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Load, apply, write probabilities."""
+    """Load a calibrator, apply it, and write the probabilities."""
     import numpy as np
 
-    from smart_core.atomic import replacing
     from smart_core.calibrators import load_calibrator
     from smart_core.cli.inputs import check_fits, roles_given
     from smart_core.data.document import Document
+    from smart_core.data.saving import atomic_write
 
-    if Path(options.out).suffix != ".npz":
-        raise CalibrationError(f"--out {options.out}: probabilities are written as npz; give a name that ends in .npz.")
+    check_extension("--out", options.out, ".npz")
     check_targets(options)
     calibrator = load_calibrator(options.calibrator, device=options.device)
     parts = Document.open(options.files).logits(classes=calibrator.classes_, roles=roles_given(options))
@@ -40,7 +37,7 @@ def run(options: Namespace) -> None:
     written = {
         f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()
     }
-    with replacing(options.out) as handle:
+    with atomic_write(options.out) as handle:
         np.savez_compressed(handle, **written)
     shapes = {name: list(array.shape) for name, array in written.items()}
     listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())

@@ -7,11 +7,11 @@ from typing import Any
 
 METHODS_HELP = "all, or ids separated by commas (default: all); `smart methods` lists them"
 METRICS = "ece, adaece, cece, nll, brier, smce, smece, accuracy, mce, ece_l2, aurc"
-"""The metrics' names; here as text, so that --help does not wait for the engine."""
+"""The names of the metrics, as text so that --help does not import the engine."""
 
 
 def add_command(commands: Any, name: str, what: str) -> Any:
-    """A command whose line in the list of all is also the description in its own help."""
+    """Add a command; its line in the list of commands is also the description in its own help."""
     return commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
 
 
@@ -23,7 +23,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "--val-fraction",
         type=float,
         default=0.5,
-        help="share for validation when there is no split (default: 0.5)",
+        help="fraction for validation when there is no split (default: 0.5)",
     )
     parser.add_argument("--split-seed", type=int, default=0, help="seed of that split (default: 0)")
     add_role(parser)
@@ -47,7 +47,7 @@ def add_role(parser: argparse.ArgumentParser) -> None:
         type=role,
         default=[],
         metavar="ROLE=ARRAY",
-        help="which array of the files is what, e.g. val_logits=scores (of one side: val_ or test_ before logits, "
+        help="which array of the files is what, e.g. val_logits=scores (for one split: val_ or test_ before logits, "
         "labels, features, cw_l2, group; FILE:ARRAY where two files share a name); may be repeated",
     )
 

@@ -1,20 +1,18 @@
-"""The command `attack`: a user's model and images in, distances out; bad input is reported before the attack."""
+"""The command `attack`: distances of the user's own model on their own images."""
 
 from __future__ import annotations
 
 import time
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smart_core.cli.arguments import add_json, add_role, positive
-from smart_core.cli.output import check_targets, notes, show
-from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
+from smart_core.cli.output import check_extension, check_targets, notes, show
+from smart_core.cli.terminal import running
+from smart_core.errors import AttackError
 
 if TYPE_CHECKING:
     from smart_core.progress import Run
-
-BUNDLES = (".npz", ".safetensors")
 
 
 def add(commands: Any) -> None:
@@ -22,7 +20,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "attack",
         help="Carlini-Wagner L2 distances of your own model on your own images",
-        description="How far each image is from the nearest one that the model calls something else: the "
+        description="The distance from each image to the nearest one that the model classifies differently, by the "
         "Carlini-Wagner L2 attack on the model's own predictions.",
         epilog="The module named by --model is imported and its code is run: use this only for models of your own.",
     )
@@ -30,7 +28,7 @@ def add(commands: Any) -> None:
         "--model",
         required=True,
         metavar="MODULE:FACTORY",
-        help="package.module:factory; factory() gives a torch.nn.Module, images -> logits. Its code is run",
+        help="package.module:factory; factory() returns a torch.nn.Module, images -> logits. Its code is run",
     )
     parser.add_argument("--weights", required=True, metavar="W", help="safetensors, or a saved state dict (.pt)")
     parser.add_argument(
@@ -46,8 +44,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--part", choices=("val", "test"), default="test", help="the bundle's part (default: test)")
     parser.add_argument("--out-bundle", metavar="B2.npz", help="the bundle with the distances in it, to write")
     parser.add_argument("--batch-size", type=positive, default=256, help="images at a time (default: 256)")
-    parser.add_argument("--iterations", type=positive, default=1000, help="most iterations a step (default: 1000)")
-    parser.add_argument("--search-steps", type=positive, default=5, help="values of c an image (default: 5)")
+    parser.add_argument("--iterations", type=positive, default=1000, help="maximum iterations per c (default: 1000)")
+    parser.add_argument("--search-steps", type=positive, default=5, help="values of c per image (default: 5)")
     parser.add_argument("--lr", type=float, default=5e-3, help="Adam's learning rate (default: 0.005)")
     parser.add_argument("--initial-c", type=float, default=0.01, help="the first c (default: 0.01)")
     parser.add_argument("--kappa", type=float, default=0.0, help="lead of the other class (default: 0)")
@@ -56,12 +54,11 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Distances of a model on images, as a file, inside a bundle, or both."""
-    from smart_core.progress import Run
-
+    """Attack the images and write the distances to a file, into a bundle, or both."""
+    _check_outputs(options)
     check_targets(options)
-    with ProgressBar() as bar, stop_on_interrupt() as token:
-        summary = run_attack(options, Run(bar, token))
+    with running() as run:
+        summary = run_attack(options, run)
     median = "" if summary["median"] is None else f", median distance {summary['median']:.4f}"
     done = (
         f"{summary['images']} images attacked in {summary['seconds']:.1f} s: "
@@ -71,18 +68,17 @@ def run(options: Namespace) -> None:
 
 
 def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
-    """Attack, write, and sum up: counts, the median distance (None where every attack failed), seconds, notices."""
+    """Attack and write; return counts, the median distance (None if every attack failed), seconds and notices."""
     import numpy as np
     import torch
 
     from smart_core.attacks import Search, carlini_wagner_l2
     from smart_core.attacks.inputs import build_model, load_images, load_weights, merged, part_of, save_distances
     from smart_core.cli.inputs import roles_given
-    from smart_core.data.bundle import save_bundle
     from smart_core.data.load import load
+    from smart_core.data.saving import save_bundle
     from smart_core.device import resolve_device
 
-    _check_outputs(options)
     search = Search(options.lr, options.iterations, options.search_steps, options.initial_c, options.kappa)
     search.check()
     place = resolve_device(options.device)
@@ -118,33 +114,9 @@ def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
 
 
 def _check_outputs(options: Namespace) -> None:
-    from smart_core.attacks import AttackError
-
     if not (options.out or options.out_bundle):
         raise AttackError("Give --out for a file of distances, or --bundle and --out-bundle for a bundle with them.")
     if bool(options.bundle) != bool(options.out_bundle):
         raise AttackError("--bundle and --out-bundle belong together: the bundle to read and the one to write.")
-    for path in (options.out, options.out_bundle):
-        if path and not Path(path).parent.is_dir():
-            raise AttackError(f"{path}: there is no such folder.")
-    _check_apart(options)
-    if options.out_bundle and Path(options.out_bundle).suffix.lower() not in BUNDLES:
-        raise AttackError(f"{options.out_bundle}: a bundle is written as {' or '.join(BUNDLES)}.")
-
-
-def _check_apart(options: Namespace) -> None:
-    """Raise where a file that is read would be overwritten, other than a bundle that gets its distances in place."""
-    from smart_core.attacks import AttackError
-
-    taken = {
-        Path(path).resolve(): flag
-        for flag, path in (("images", options.images), ("weights", options.weights), ("bundle", options.bundle))
-        if path
-    }
-    for flag, path in (("out", options.out), ("out-bundle", options.out_bundle), ("json", options.json)):
-        if not path or (flag, path) == ("json", "-"):
-            continue
-        other = taken.get(Path(path).resolve())
-        if other and (other, flag) != ("bundle", "out-bundle"):
-            raise AttackError(f"--{flag} {path} is the file of --{other}; give another name.")
-        taken[Path(path).resolve()] = flag
+    if options.out_bundle:
+        check_extension("--out-bundle", options.out_bundle, ".npz", ".safetensors")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smart_core.cli.arguments import METHODS_HELP, add_command, add_files, add_study
 from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
-from smart_core.cli.terminal import ProgressBar, stop_on_interrupt, table
+from smart_core.cli.terminal import running, table
 
 if TYPE_CHECKING:
     from smart_core.experiments.compare import Comparison, MethodResult
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "compare", "fit methods on validation, evaluate them on test: the leaderboard")
+    parser = add_command(commands, "compare", "fit methods on validation and evaluate them on test: the leaderboard")
     add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_study(parser)
 
 
 def run(options: Namespace) -> None:
-    """The leaderboard."""
+    """Fit every method and print the leaderboard."""
     from smart_core.calibrators import select
     from smart_core.cli.inputs import load_data
     from smart_core.device import resolve_device
@@ -32,9 +32,15 @@ def run(options: Namespace) -> None:
     resolve_device(options.device)
     check_targets(options)
     data = load_data(options)
-    with ProgressBar() as bar, stop_on_interrupt() as token:
+    with running() as run:
         result = run_compare(
-            data, options.methods, options.seeds, bins=options.bins, device=options.device, progress=bar, cancel=token
+            data,
+            options.methods,
+            options.seeds,
+            bins=options.bins,
+            device=options.device,
+            progress=run.progress,
+            cancel=run.cancel,
         )
     result.check_any()
     show(options, result.to_dict(), leaderboard_text(result))
@@ -42,7 +48,7 @@ def run(options: Namespace) -> None:
 
 
 def leaderboard_text(result: Comparison) -> str:
-    """The leaderboard, with what is needed to read it."""
+    """Return the leaderboard and the explanations needed to read it."""
     from smart_core.evaluation import HEADLINE, METRICS
 
     data = result.data

@@ -1,6 +1,6 @@
 """The command `dashboard`: read the files, then run the app.
 
-Streamlit runs in this process, so a file is read once: every session opens with the data sets in `opened`.
+Streamlit runs in this process, so each file is read once: every session starts with the data sets in `opened`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from smart_core.bundled import APP, is_sample, located
 from smart_core.cli.arguments import add_command, add_role
 from smart_core.errors import LogitFileError, SmartError
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from smart_core.data.roles.assign import Roles
 
 FIRST_PORT, PORTS_TRIED = 8501, 100
-MOST_SETS = 8
-"""Data sets that a session of the dashboard keeps."""
+MAX_SETS = 8
+"""The number of data sets that a session of the dashboard keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class Given:
 
 @dataclass(eq=False)
 class Opened:
-    """What every session opens with; the first set, or else the first sample, is the one in view."""
+    """What every session starts with; the first set, or else the first sample, is shown first."""
 
     sets: list[Given] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
@@ -76,8 +75,9 @@ def _port(text: str) -> int:
 
 
 def run(options: Namespace) -> None:
-    """Serve the app until it is stopped. Files that cannot be read end it before the server starts."""
+    """Serve the app until it is stopped. A file that cannot be read raises before the server starts."""
     from smart_core.cli.inputs import roles_given
+    from smart_core.data.samples import APP, is_sample, located
 
     names = [file for file in options.files if is_sample(file)]
     opened.samples = [located(name).stem for name in names]
@@ -85,13 +85,13 @@ def run(options: Namespace) -> None:
     port = free_port(options.host, options.port)
     if not is_loopback(options.host):
         print(
-            f"smart dashboard: it listens on {options.host}, not on this machine only: "
-            f"whoever can reach port {port} can use it and see the data in it.",
+            f"smart dashboard: listening on {options.host}, not only on this machine: "
+            f"whoever can reach port {port} can use the app and see its data.",
             file=sys.stderr,
         )
     print(f"Dashboard: {address(options.host, port)} (Ctrl-C stops it)", flush=True)
     flags = [f"--server.address={options.host}", f"--server.port={port}"]
-    # its own message would ask an outside host for this machine's address, its first question for an e-mail address
+    # Streamlit's welcome message asks an outside host for this machine's address, and its first start for an e-mail
     flags += ["--logger.hideWelcomeMessage=true", "--server.showEmailPrompt=false"]
     flags += ["--server.headless=true"] if options.no_browser else []
     sys.argv = ["streamlit", "run", str(APP / "dashboard.py"), *flags]
@@ -99,7 +99,7 @@ def run(options: Namespace) -> None:
 
 
 def read(files: list[str], roles: Roles | None = None) -> list[Given]:
-    """The files as one data set where they make one (logits and labels, validation and test), else one per file."""
+    """Read the files as one data set if they form one (logits and labels, validation and test), else one per file."""
     if not files:
         return []
     try:
@@ -117,8 +117,8 @@ def read(files: list[str], roles: Roles | None = None) -> list[Given]:
             faults.append(error)
     if faults:
         raise faults[0] if found else together
-    if len(found) > MOST_SETS:
-        raise LogitFileError(f"{len(found)} data sets were given; a session keeps {MOST_SETS}: give fewer files.")
+    if len(found) > MAX_SETS:
+        raise LogitFileError(f"{len(found)} data sets were given; a session keeps {MAX_SETS}: give fewer files.")
     return found
 
 
@@ -133,7 +133,7 @@ def _given(files: list[str], roles: Roles | None) -> Given:
 
 
 def free_port(host: str, port: int | None) -> int:
-    """The port asked for, or the first free one from 8501 on."""
+    """Return the requested port, or the first free one from 8501 on."""
     candidates = range(FIRST_PORT, FIRST_PORT + PORTS_TRIED) if port is None else [port]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in candidates:
@@ -147,11 +147,12 @@ def free_port(host: str, port: int | None) -> int:
             return candidate
     where = f"--host {host}" if port is None else f"--host {host} --port {port}"
     reason = str(fault.strerror).partition(" (")[0]
-    raise SmartError(f"{where}: the server cannot listen there ({reason}); choose another address or port.") from fault
+    problem = f"the server cannot listen there ({reason})"
+    raise SmartError(problem, "choose another address or port", file=where) from fault
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Return whether only this machine can reach the address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -159,7 +160,7 @@ def is_loopback(host: str) -> bool:
 
 
 def address(host: str, port: int) -> str:
-    """Where a browser on this machine finds it."""
+    """Return the URL for a browser on this machine."""
     if host in ("0.0.0.0", "::"):
         host = "localhost"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

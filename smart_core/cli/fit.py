@@ -7,7 +7,7 @@ from typing import Any
 
 from smart_core.cli.arguments import add_command, add_files
 from smart_core.cli.output import check_targets, notes, show
-from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
+from smart_core.cli.terminal import running
 from smart_core.formatting import plural
 
 
@@ -30,25 +30,23 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Fit and save."""
+    """Fit a method and save it."""
     from smart_core.calibrators import get, methods, select
     from smart_core.cli.inputs import assignments_and_files, check_arrays, load_validation, parse_settings
     from smart_core.device import resolve_device
     from smart_core.experiments.running import fit_part
-    from smart_core.progress import Run
 
     (id,) = select([options.method])
-    assignments, files = assignments_and_files(options)
+    assignments, options.files = assignments_and_files(options)
     settings = {"seed": options.seed, "device": options.device, **parse_settings(methods()[id], assignments)}
     calibrator = get(id, **settings)
     calibrator.check_settings()
     resolve_device(calibrator.device)
-    options.files = files
     check_targets(options)
-    part, head, notices = load_validation(options, files)
-    check_arrays(methods()[id], part, head, files or options.val)
-    with ProgressBar() as bar, stop_on_interrupt() as token:
-        fitted = fit_part(calibrator, part, head, Run(bar, token))
+    part, head, notices = load_validation(options)
+    check_arrays(methods()[id], part, head, options.files or options.val)
+    with running() as run:
+        fitted = fit_part(calibrator, part, head, run)
     calibrator.save(options.out)
     notices = [*notices, *calibrator.notices_]
     summary = {

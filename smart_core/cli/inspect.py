@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """What was found."""
+    """Print what the files hold."""
     from smart_core.cli.inputs import load_data
 
     check_targets(options)
@@ -30,7 +30,7 @@ def run(options: Namespace) -> None:
 
 
 def data_card(data: LogitSet) -> dict[str, Any]:
-    """What was found in the files: parts, arrays, classes, accuracy, notices."""
+    """Return the parts, arrays, classes, accuracy and notices of a set."""
     parts = {"validation": data.validation, "test": data.test}
     arrays = {
         name: {key: (list(array.shape), str(array.dtype)) for key, array in part.arrays()}
@@ -52,7 +52,7 @@ def data_card(data: LogitSet) -> dict[str, Any]:
 
 
 def card_text(card: dict[str, Any]) -> str:
-    """The data card, for people."""
+    """Return the data card as text."""
     rows = [
         (part, name, " x ".join(map(str, shape)), kind)
         for part, arrays in card["arrays"].items()

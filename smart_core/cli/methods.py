@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """The registry, or one method's settings."""
+    """Print all methods, or the settings of one."""
     from smart_core.calibrators import methods as all_methods
     from smart_core.calibrators import select
 
@@ -30,7 +30,7 @@ def run(options: Namespace) -> None:
 
 
 def methods_text(cards: dict[str, dict[str, Any]]) -> str:
-    """The registry."""
+    """Return the table of all methods."""
     rows = [
         (id, card["label"], "yes" if card["keeps_top1"] else "no", needs_text(card), card["summary"])
         for id, card in cards.items()
@@ -39,13 +39,13 @@ def methods_text(cards: dict[str, dict[str, Any]]) -> str:
 
 
 def needs_text(card: dict[str, Any]) -> str:
-    """Which arrays beyond logits and labels a method takes."""
+    """Return the arrays beyond logits and labels that a method takes."""
     optional = f"{', '.join(card['uses'])}, if there are any" if card["uses"] else ""
     return ", ".join(card["needs"]) or optional
 
 
 def settings_text(card: dict[str, Any]) -> str:
-    """One method and its settings."""
+    """Return one method and its settings."""
     rows = [(item["name"], item["default"], _allowed(item), item["help"]) for item in card["settings"]]
     return "\n".join([f"{card['label']}: {card['summary']}", table(("setting", "default", "values", "meaning"), rows)])
 
@@ -58,7 +58,7 @@ def _allowed(item: dict[str, Any]) -> str:
 
 
 def method_card(method: Any) -> dict[str, Any]:
-    """What the registry knows of a method."""
+    """Return what the registry knows about a method."""
     return {
         "label": method.label,
         "summary": method.summary,

@@ -1,4 +1,4 @@
-"""Where a command's result goes: text on the terminal, JSON there or in a file; looked at before the work."""
+"""The result of a command: text on the terminal, JSON there or in a file. Targets are checked before the work."""
 
 from __future__ import annotations
 
@@ -10,43 +10,47 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from smart_core.atomic import replacing
-from smart_core.bundled import located
-from smart_core.errors import CalibrationError, Cancelled, Fix, SmartError
+from smart_core.errors import Cancelled, Fix, SmartError
+
+_INPUTS = {"files": "an input file", "val": "an input file", "test": "an input file", "calibrator": "the calibrator"}
+_INPUTS |= {name: f"the file of --{name}" for name in ("images", "weights", "bundle")}
+"""Option that names one or more files to read -> how an error calls such a file."""
 
 
 def check_targets(options: Namespace) -> None:
-    """Whether what is to be written can be, before any work is done for it, and would not replace what is read."""
-    read = {_place(path) for path in _inputs(options)}
-    for option in ("out", "json"):
+    """Raise if a file that is to be written cannot be, or is also read or written under another option."""
+    from smart_core.data.samples import located
+
+    taken: dict[Path, str] = {}
+    for name, what in _INPUTS.items():
+        given = getattr(options, name, None) or []
+        for path in [given] if isinstance(given, str) else given:
+            taken[located(path).resolve()] = what
+    for option in ("out", "out_bundle", "json"):
         target = getattr(options, option, None)
         if not target or (option == "json" and target == "-"):
             continue
-        if _place(target) in read:
-            raise CalibrationError(f"--{option} {target}: this file is to be read or written already; name another.")
-        read.add(_place(target))
-        folder = Path(target).parent
+        flag, place, folder = f"--{option.replace('_', '-')}", located(target).resolve(), Path(target).parent
+        other = taken.get(place)
+        if other and (other, option) != (_INPUTS["bundle"], "out_bundle"):  # a bundle may get its distances in place
+            raise SmartError(f"is also {other}", "give another name", file=f"{flag} {target}")
+        taken[place] = f"the file of {flag}"
         if not folder.is_dir():
-            raise CalibrationError(f"--{option} {target}: there is no such folder, {folder}; make it first.")
+            raise SmartError(f"there is no such folder, {folder}", "create it first", file=f"{flag} {target}")
         if Path(target).is_dir():
-            raise CalibrationError(f"--{option} {target}: this is a folder; give the name of a file.")
+            raise SmartError("is a folder", "give the name of a file", file=f"{flag} {target}")
         if not os.access(folder, os.W_OK):
-            raise CalibrationError(f"--{option} {target}: the folder {folder} cannot be written to; choose another.")
+            raise SmartError(f"the folder {folder} is not writable", "choose another", file=f"{flag} {target}")
 
 
-def _inputs(options: Namespace) -> list[str]:
-    """Every file of logits and the calibrator that a command reads; `attack` looks after its own."""
-    lists = [getattr(options, name, None) or [] for name in ("files", "val", "test")]
-    saved = getattr(options, "calibrator", None)
-    return [*(path for paths in lists for path in paths), *([saved] if saved else [])]
-
-
-def _place(path: str) -> Path:
-    return located(path).resolve()
+def check_extension(option: str, path: str, *extensions: str) -> None:
+    """Raise if a file to write does not have one of the extensions."""
+    if Path(path).suffix.lower() not in extensions:
+        raise SmartError(f"the name must end in {' or '.join(extensions)}.", file=f"{option} {path}")
 
 
 def show(options: Namespace, content: dict[str, Any], text: str) -> None:
-    """The result as JSON where that is asked for, and as text unless standard output has the JSON."""
+    """Write the result as JSON if requested, and print the text unless standard output has the JSON."""
     if options.json:
         _write_json(content, options.json)
     if options.json != "-":
@@ -54,18 +58,19 @@ def show(options: Namespace, content: dict[str, Any], text: str) -> None:
 
 
 def _write_json(value: Any, path: str) -> None:
+    from smart_core.data.saving import atomic_write
     from smart_core.experiments.results import json_value
 
     text = json.dumps(json_value(value), indent=2, allow_nan=False)
     if path == "-":
         sys.stdout.write(text + "\n")
     else:
-        with replacing(path) as handle:
+        with atomic_write(path) as handle:
             handle.write(f"{text}\n".encode())
 
 
 def metric_cell(name: str, mean: float, std: float) -> str:
-    """A mean with its spread, in per cent where the metric is read so; nothing where there is no value."""
+    """Return a mean with its spread, in per cent where the metric is a fraction; empty where there is no value."""
     from smart_core.evaluation import METRICS
 
     if mean != mean:
@@ -76,18 +81,18 @@ def metric_cell(name: str, mean: float, std: float) -> str:
 
 
 def notes(notices: Iterable[str]) -> list[str]:
-    """Notices, one a line."""
+    """Return one line per notice."""
     return [f"note: {notice}" for notice in dict.fromkeys(notices)]
 
 
 def stop_unless(complete: bool) -> None:
-    """Raise `Cancelled` where only a part is finished."""
+    """Raise `Cancelled` if the result is incomplete."""
     if not complete:
         raise Cancelled("stopped; only what was finished by then is shown.")
 
 
 def on_the_command_line(error: SmartError, splits: bool = True) -> str:
-    """The sentence of an error; `splits` says whether the command has --val and --test."""
+    """Return the sentence of an error; `splits` says whether the command has --val and --test."""
 
     def word(fix: Fix) -> str | None:
         array = f"array holds the {fix.role} with --role {fix.role}" if fix.role else "array is which with --role ROLE"

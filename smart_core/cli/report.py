@@ -1,4 +1,4 @@
-"""The command `report`: files in, one HTML file out, which says how it was made."""
+"""The command `report`: one HTML file with the results, which includes how to reproduce them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smart_core.atomic import replacing
 from smart_core.cli.arguments import METHODS_HELP, add_command, add_files, add_metric, add_study
-from smart_core.cli.output import check_targets, show
-from smart_core.cli.terminal import ProgressBar, stop_on_interrupt
-from smart_core.errors import CalibrationError
+from smart_core.cli.output import check_extension, check_targets, show
+from smart_core.cli.terminal import running
 
 if TYPE_CHECKING:
     from smart_core.progress import Run
 
 WRITING = 0.9
-"""Share of the progress at which everything is computed."""
+"""Fraction of the progress at which everything is computed."""
 
 
 def add(commands: Any) -> None:
@@ -36,29 +34,28 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """The self-contained report."""
+    """Write the self-contained report."""
     from smart_core.device import resolve_device
-    from smart_core.progress import Run
 
     resolve_device(options.device)
     check_targets(options)
-    with ProgressBar() as bar, stop_on_interrupt() as token:
-        summary = run_report(options, Run(bar, token))
+    with running() as run:
+        summary = run_report(options, run)
     show(options, summary, f"{summary['verdict']}\nwritten to {summary['out']} ({summary['bytes'] / 1e6:.1f} MB)")
 
 
 def run_report(options: Namespace, run: Run) -> dict[str, Any]:
-    """Fit, evaluate, write, and sum up: the verdict, the best method, where the file is and how large."""
+    """Fit, evaluate and write; return the verdict, the best method, and the path and size of the file."""
     from smart_core.calibrators import select
     from smart_core.cli.inputs import load_data
+    from smart_core.data.saving import atomic_write
     from smart_core.evaluation import metric_named
     from smart_core.report.make import findings
     from smart_core.report.page import report_html
     from smart_core.report.reproduce import compare_code
     from smart_core.report.verdict import repair_verdict
 
-    if Path(options.out).suffix.lower() not in (".html", ".htm"):
-        raise CalibrationError(f"--out {options.out}: a report is written as html; give a name that ends in .html.")
+    check_extension("--out", options.out, ".html", ".htm")
     ids = select(options.methods)
     metric_named(options.metric)
     data = load_data(options)
@@ -75,7 +72,7 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
         run=run.part(0.0, WRITING),
     )
     content = report_html(found, run.part(WRITING, 1.0)).encode()
-    with replacing(options.out) as handle:
+    with atomic_write(options.out) as handle:
         handle.write(content)
     return {
         "out": str(options.out),
@@ -87,7 +84,7 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
 
 
 def command(options: Namespace) -> str:
-    """The command line that writes the same report; files by their names alone, whoever reads it has other folders."""
+    """Return the command that writes the same report; files without their folders, which differ for each reader."""
     words = ["smart", "report", *_names(options.files)]
     for side in ("val", "test"):
         if getattr(options, side):

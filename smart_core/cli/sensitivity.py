@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smart_core.cli.arguments import add_command, add_files, add_metric, add_study, numbers
 from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
-from smart_core.cli.terminal import ProgressBar, stop_on_interrupt, table
+from smart_core.cli.terminal import running, table
 from smart_core.errors import CalibrationError
 from smart_core.formatting import plural
 
@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> None:
-    """The heatmap as a table."""
+    """Fit SMART for every sigma and delta and print the grid."""
     import numpy as np
 
     from smart_core.cli.inputs import load_data
@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
     resolve_device(options.device)
     check_targets(options)
     data = load_data(options)
-    with ProgressBar() as bar, stop_on_interrupt() as token:
+    with running() as run:
         result = run_sensitivity(
             data,
             options.sigma or PAPER_SIGMAS,
@@ -51,17 +51,17 @@ def run(options: Namespace) -> None:
             metric=options.metric,
             bins=options.bins,
             device=options.device,
-            progress=bar,
-            cancel=token,
+            progress=run.progress,
+            cancel=run.cancel,
         )
     if result.complete and not np.isfinite(result.mean()).any():
-        raise CalibrationError(f"{data.name}: no cell could be computed: {result.reason(0, 0)}")
+        raise CalibrationError(f"no cell could be computed: {result.reason(0, 0)}", file=data.name)
     show(options, result.to_dict(), grid_text(result, len(data.test)))
     stop_unless(result.complete)
 
 
 def grid_text(result: Sensitivity, samples: int) -> str:
-    """The sensitivity grid, with its unit and what it must not be used for."""
+    """Return the grid with its unit and a warning against choosing its best cell."""
     from smart_core.evaluation import METRICS
 
     header = ["sigma \\ delta", *(f"{delta:g}" for delta in result.deltas)]
@@ -71,13 +71,13 @@ def grid_text(result: Sensitivity, samples: int) -> str:
     ]
     metric = METRICS[result.metric]
     unit = " in per cent" if metric.percent else ""
-    seeds = "1 seed" if result.seeds == 1 else f"{result.seeds} seeds"
+    counts = f"{plural(samples, 'test sample')}, {plural(result.seeds, 'seed')} per cell"
     return "\n".join(
         [
             table(header, rows),
-            f"{metric.label}{unit} on {plural(samples, 'test sample')}, {seeds} a cell; +- is the spread over seeds.",
+            f"{metric.label}{unit} on {counts}; +- is the spread over seeds.",
             "The grid shows how much the settings matter. Taking its best cell would be selection on test data, "
-            "and its value would be too good.",
+            "and its value would be too optimistic.",
             *notes(
                 f"sigma {item['sigma']:g}, delta {item['delta']:g}, seed {item['seed']}: {item['reason']}"
                 for item in result.reasons_list()

@@ -1,4 +1,4 @@
-"""The terminal: a progress bar, plain tables, and the interrupt key."""
+"""The terminal: a progress bar, plain-text tables, and the interrupt key."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from threading import Event, current_thread, main_thread
 from types import FrameType
-from typing import Any, Self
+from typing import Any
+
+from smart_core.progress import Run
 
 BAR_WIDTH = 28
 
 
 class ProgressBar:
-    """A bar with the time left, on standard error, only when that is a terminal; gone at the end of a `with`."""
+    """A bar with the time left on standard error; it shows nothing where that is not a terminal."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
@@ -32,13 +34,8 @@ class ProgressBar:
         sys.stderr.write(f"\r[{bar}] {fraction:4.0%} {left}  {words[:50]:<50}")
         sys.stderr.flush()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
+        """Clear the line."""
         if self.shown:
             sys.stderr.write("\r" + " " * 110 + "\r")
             sys.stderr.flush()
@@ -46,9 +43,9 @@ class ProgressBar:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Event]:
-    """A token that the interrupt key sets, so that a study ends with what it has; a second press ends it at once."""
+    """Yield a token that the interrupt key sets, so that a study ends with its finished part; a second press aborts."""
     token = Event()
-    if current_thread() is not main_thread():  # only there can signals be handled
+    if current_thread() is not main_thread():  # signals can be handled only there
         yield token
         return
 
@@ -64,15 +61,26 @@ def stop_on_interrupt() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def running() -> Iterator[Run]:
+    """Yield a `Run` whose progress is shown as a bar and which the interrupt key cancels."""
+    bar = ProgressBar()
+    try:
+        with stop_on_interrupt() as token:
+            yield Run(bar, token)
+    finally:
+        bar.close()
+
+
 def escape_unprintable() -> None:
-    """Print characters that the terminal's encoding lacks as escapes, instead of failing."""
+    """Print characters that the terminal cannot encode as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns padded to their widest cell; numbers to the right, words to the left."""
+    """Return a table with columns padded to their widest cell; numbers are right-aligned."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
     right = [all(_numeric(row[i]) for row in cells) for i in range(len(header))]

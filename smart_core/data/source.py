@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from smart_core.bundled import located
 from smart_core.data.formats.limits import MAX_BYTES
 from smart_core.data.formats.raw import Source
+from smart_core.data.samples import located
 from smart_core.errors import LogitFileError
 from smart_core.formatting import bytes_text, error_text, printable
 

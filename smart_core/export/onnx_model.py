@@ -6,8 +6,8 @@ import json
 from os import PathLike, fspath
 
 import smart_core
-from smart_core.atomic import replacing
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.saving import atomic_write
 from smart_core.errors import ExportError
 from smart_core.experiments.results import json_value
 from smart_core.export.checked import check_exportable, feature_width
@@ -61,7 +61,7 @@ def save_onnx(calibrator: Calibrator, path: str | PathLike[str]) -> None:
     """Write the model's file; an old one stays whole if this fails."""
     content = onnx_bytes(calibrator)
     try:
-        with replacing(path) as handle:
+        with atomic_write(path) as handle:
             handle.write(content)
     except OSError as error:
         raise ExportError(f"{fspath(path)} cannot be written: {error.strerror or error}.") from error

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from smart_core.atomic import Target, opened
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Part
+from smart_core.data.saving import Target, atomic_write
 from smart_core.errors import ExportError
 from smart_core.progress import Run
 
@@ -46,7 +46,7 @@ def save_probabilities(
     chosen = _format_of(target, format)
     line = run or Run()
     try:
-        with opened(target) as handle:
+        with atomic_write(target) as handle:
             if chosen == "npz":
                 _write_npz(handle, calibrator, part, full is not False, line)
             else:

@@ -18,13 +18,13 @@ import smart_core as sc
 from pages.shared import jobs
 from pages.shared.jobs import Job, Tray
 from pages.shared.wording import plain_text
-from smart_core import atomic
 from smart_core.cli import main
-from smart_core.data.bundle import save_bundle
+from smart_core.data import saving
+from smart_core.data.saving import save_bundle
 from smart_core.data.simulate import simulate
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.export.probabilities import save_probabilities
-from smart_core.workspace import Workspace, load_workspace, save_workspace
+from smart_core.export.workspace import Workspace, load_workspace, save_workspace
 from tests.app.driving import open_page, wait
 from tests.conftest import COUNTED, ROOT
 
@@ -47,7 +47,7 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         self.room, self.calls = room, 0
-        original = atomic.NamedTemporaryFile
+        original = saving.NamedTemporaryFile
 
         def opened(*arguments: Any, **named: Any) -> Any:
             self.spend()
@@ -56,8 +56,8 @@ class Disk:
             handle.flush = self.watched(handle.file.flush)
             return handle
 
-        monkeypatch.setattr(atomic, "NamedTemporaryFile", opened)
-        monkeypatch.setattr(atomic.os, "fsync", self.watched(os.fsync))
+        monkeypatch.setattr(saving, "NamedTemporaryFile", opened)
+        monkeypatch.setattr(saving.os, "fsync", self.watched(os.fsync))
         monkeypatch.setattr(Path, "chmod", self.watched(Path.chmod))
         monkeypatch.setattr(Path, "replace", self.watched(Path.replace))
 
@@ -111,7 +111,7 @@ import resource, signal
 import numpy as np
 import smart_core as sc
 from smart_core.errors import WorkspaceError
-from smart_core.workspace import Workspace, save_workspace
+from smart_core.export.workspace import Workspace, save_workspace
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 noise = np.random.default_rng(0).standard_normal(500_000)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
@@ -184,7 +184,7 @@ def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with atomic.replacing(pipe) as handle:
+        with saving.atomic_write(pipe) as handle:
             handle.write(b"told")
         assert os.read(reader, 10) == b"told"
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from smart_core.workspace import load_workspace
+from smart_core.export.workspace import load_workspace
 from tests.browser.chromium import ADVICE, executable
 from tests.robustness.sessions_client import Lost, Visitor
 from tests.robustness.sessions_files import marked, word

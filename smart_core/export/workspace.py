@@ -29,19 +29,19 @@ import numpy as np
 from numpy.lib import format as npy
 
 from smart_core import __version__
-from smart_core.atomic import Target, opened
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.store import calibrator_bytes, load_calibrator
 from smart_core.data.formats.limits import MAX_BYTES, Budget, open_zip, unzip
 from smart_core.data.formats.numpy_files import array_of_npy
 from smart_core.data.logitset import Head, LogitSet, Part, read_only
+from smart_core.data.saving import Target, atomic_write
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
 from smart_core.experiments.results import json_value
+from smart_core.export.workspace_tree import Array, Parts, Reader, Writer
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.progress import Trace
-from smart_core.workspace_tree import Array, Parts, Reader, Writer
 
 FORMAT = "smart-workspace"
 VERSION = 1
@@ -93,7 +93,7 @@ def save_workspace(target: Target, workspace: Workspace) -> None:
     """Write a workspace to a path or an open binary file; a file at the path is replaced when the new one is whole."""
     manifest, parts = _described(workspace)
     try:
-        with opened(target) as handle, zipfile.ZipFile(handle, "w") as archive:
+        with atomic_write(target) as handle, zipfile.ZipFile(handle, "w") as archive:
             _write(archive, manifest, parts)
     except OSError as error:
         raise WorkspaceError(f"{target} cannot be written: {error.strerror or error}.") from error

@@ -1,4 +1,4 @@
-"""What comes with the engine: the dashboard and the sample logits."""
+"""The files that come with the package: the dashboard and the sample logits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smart_core.errors import LogitFileError
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 APP = _PACKAGE / "app" if (_PACKAGE / "app").is_dir() else _PACKAGE.parent
 """The folder of dashboard.py, pages/ and sample_logits/: inside an installed package, else the repository."""
@@ -19,17 +19,17 @@ PREFIX = "sample:"
 
 
 def is_sample(source: object) -> bool:
-    """Whether this is the name of a sample and not a path."""
+    """Return whether the source is the name of a sample and not a path."""
     return isinstance(source, str) and source.startswith(PREFIX)
 
 
 def sample_names() -> list[str]:
-    """The names of all samples, without the prefix."""
+    """Return the names of all samples, without the prefix."""
     return sorted(path.stem for path in SAMPLES.glob("*.npz"))
 
 
 def located(source: str | os.PathLike[str]) -> Path:
-    """The path of a file, or of the sample that is meant."""
+    """Return the path of a file or of a named sample."""
     if not is_sample(source):
         return Path(source)
     name, known = str(source).removeprefix(PREFIX), sample_names()
