@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
 from smart_core.indicators import margin

@@ -158,6 +158,11 @@ class TableProfile(Profile):
         g = cubic + (position - inside) * tangent
         return g.clamp(0.0, math.log(self.classes))
 
+    def own_table(self) -> Tensor:
+        """The table's rows of these samples, (N, nodes, 2)."""
+        whole = torch.equal(self.rows, torch.arange(len(self.table), device=self.rows.device))
+        return self.table if whole else self.table[self.rows]
+
     def take(self, index: Tensor) -> TableProfile:
         return TableProfile(
             self.classes,

@@ -9,7 +9,7 @@ import smart_core as sc
 from pages.shared import board
 from pages.shared.cached import uncalibrated
 from smart_core import LogitSet
-from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.device import one_thread
 from smart_core.theory.nll_probe import LocalTerms, local_terms
 

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from smart_core.analysis.equal_mass import equal_mass_groups
-from smart_core.calibrators import mlp
-from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.calibrators import Calibrator, TemperatureCalibrator, mlp
 from smart_core.calibrators.smart import SMART, temperature_map
 from smart_core.errors import CalibrationError
 from smart_core.indicators import scalar_indicator

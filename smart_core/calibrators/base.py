@@ -25,7 +25,6 @@ from smart_core.device import (
     whole_numbers,
 )
 from smart_core.errors import CalibrationError
-from smart_core.profile import gaps
 from smart_core.progress import CancelToken, Progress, Run, Trace
 from smart_core.types import Logits, Probabilities
 
@@ -309,43 +308,3 @@ class Calibrator(ABC):
             bad = int((~torch.isfinite(chunk)).any(dim=1).to(torch.int8).argmax())
             raise CalibrationError(f"{self.label}: row {start + bad} of the {what} holds NaN or infinity; remove it.")
         return chunk
-
-
-class TemperatureCalibrator(Calibrator):
-    """A method that divides each sample's logits by one positive temperature: the top-1 never changes."""
-
-    @abstractmethod
-    def _temperatures(self, logits: Logits) -> Tensor:
-        """(N,) positive temperatures of one chunk."""
-
-    def temperatures(self, logits: Any) -> Any:
-        """The temperature of each sample, (N,), in the kind of the input."""
-        device = resolve_device(self.device)
-        with torch.no_grad():
-            chunks = [self._temperatures(chunk) for _, chunk, _ in self._chunks(logits, None)]
-        return like_input(torch.cat(chunks) if chunks else torch.empty(0, device=device), logits)
-
-    def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
-        return tempered_softmax(logits, self._temperatures(logits))
-
-
-def tempered_softmax(logits: Logits, temperature: Tensor) -> Probabilities:
-    """`softmax(z / T)` with one T a row; the largest logit's probability is strictly largest (`lift_top`)."""
-    probabilities = torch.softmax(gaps(logits) / temperature.unsqueeze(1), dim=1)
-    return lift_top(Probabilities(probabilities), logits)
-
-
-def lift_top(probabilities: Probabilities, logits: Logits) -> Probabilities:
-    """The rows with the largest logit's probability strictly largest, for maps that keep the logits' order.
-
-    A margin that is tiny beside T rounds to equal probabilities; the tie is broken upwards, by one unit in
-    the last place, so that reading the top class off the row never changes a prediction.
-    """
-    index = logits.argmax(dim=1, keepdim=True)
-    moved = probabilities.argmax(dim=1, keepdim=True) != index
-    if not bool(moved.any()):
-        return probabilities
-    highest = probabilities.amax(dim=1, keepdim=True)
-    lifted = torch.nextafter(highest, torch.full_like(highest, 2.0))
-    current = probabilities.gather(1, index)
-    return Probabilities(probabilities.scatter(1, index, torch.where(moved, lifted, current)))

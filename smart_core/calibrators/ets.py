@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, lift_top
+from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.learned import Shape
+from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk
 from smart_core.profile import GAP_FLOOR, gaps

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, lift_top
+from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.features import features_or_logits
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.nll_curves import NllCurves
 from smart_core.calibrators.settings import setting
+from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import T_HIGH, T_LOW
 from smart_core.device import precise
 from smart_core.indicators import Standardizer

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators import mlp
-from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.base import FitData
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import validation_observer
+from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise
 from smart_core.indicators import Standardizer

@@ -1,7 +1,8 @@
-"""Work on many rows in pieces, with a look at progress and cancel before each."""
+"""Work on many rows chunk by chunk, with a tick of progress and cancellation before each chunk."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 
 import torch
@@ -13,24 +14,25 @@ from smart_core.progress import Run
 from smart_core.types import Logits
 
 WORTH_LOADING = 1 << 20
-"""Numbers from which on the compiled check is worth loading the compiler's package."""
+"""Numbers from which the compiled check pays for loading the compiler's package, if it is not loaded yet."""
 
 
-def row_chunks(rows: Tensor, run: Run, words: str) -> Iterator[Tensor]:
-    """Consecutive rows (n, K), few enough to stay in a processor's cache; a tick before each piece."""
+def row_chunks(rows: Tensor, run: Run, message: str) -> Iterator[Tensor]:
+    """Consecutive rows (n, K), few enough to stay in a processor's cache; a tick before each chunk."""
     for chunk in rows.split(rows_per_chunk(rows.shape[1])):
-        run.tick(0.0, words)
+        run.tick(0.0, message)
         yield chunk
 
 
-def map_rows(function: Callable[[Logits], Tensor], rows: Tensor, run: Run, words: str) -> Tensor:
+def map_rows(function: Callable[[Logits], Tensor], rows: Tensor, run: Run, message: str) -> Tensor:
     """`function(rows)`, for a function that treats each row by itself."""
-    return torch.cat([function(Logits(chunk)) for chunk in row_chunks(rows, run, words)])
+    return torch.cat([function(Logits(chunk)) for chunk in row_chunks(rows, run, message)])
 
 
 def all_finite(rows: Tensor) -> bool:
-    """Whether no entry is NaN or infinite; piece by piece, which is several times faster than at once."""
-    finite = _finite_compiled if rows.numel() >= WORTH_LOADING and kernels.usable(rows) else _finite
+    """Whether no entry is NaN or infinite; chunk by chunk, which is several times faster than all rows at once."""
+    pays = rows.numel() >= WORTH_LOADING or "smart_core.kernels.logit_rows" in sys.modules
+    finite = _finite_compiled if pays and kernels.usable(rows) else _finite
     return all(finite(chunk) for chunk in rows.split(rows_per_chunk(rows.shape[1])))
 
 
@@ -39,6 +41,6 @@ def _finite(chunk: Tensor) -> bool:
 
 
 def _finite_compiled(chunk: Tensor) -> bool:
-    from smart_core.kernels.judging import all_finite
+    from smart_core.kernels.logit_rows import all_finite
 
     return bool(all_finite(chunk.contiguous().numpy()))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
@@ -14,21 +14,22 @@ from torch.nn.functional import softplus
 
 from smart_core import kernels
 from smart_core.calibrators import mlp
-from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.base import FitData
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
+from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.indicators import INDICATORS, LARGEST, Standardizer
 from smart_core.metrics import ece
 from smart_core.objectives import OBJECTIVES
-from smart_core.profile import Profile, build_profile
+from smart_core.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
 from smart_core.progress import Run
 from smart_core.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.types import Logits
 
 if TYPE_CHECKING:
-    from smart_core.kernels.smart_gradient import Samples
+    from smart_core.kernels.smart_objective import Samples
 
 EPSILON = 0.1
 """The least temperature: `T = softplus(.) + 0.1`."""
@@ -54,14 +55,12 @@ class Reading:
 
     @cached_property
     def samples(self) -> Samples | None:
-        """The same laid out for the compiled loops, where they can be used."""
+        """The same in the layout of the compiled loops; None where they cannot be used."""
         if self.x.shape[1] != 1 or not kernels.usable(self.x, self.profile.correct):
             return None
         if float(self.x.abs().max()) > LARGEST_COMPILED:
             return None
-        from smart_core.kernels.smart_gradient import Samples
-
-        return Samples.of(self.x.squeeze(1), self.profile)
+        return compiled_samples(self.x.squeeze(1), self.profile)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -146,7 +145,7 @@ class SMART(TemperatureCalibrator):
         """The compiled way to the objective and its gradient, for the settings that it knows."""
         if self.objective != "charbonnier" or self.layers != 1 or reading.samples is None:
             return None
-        from smart_core.kernels.smart_gradient import SmartGradient
+        from smart_core.kernels.smart_objective import SmartGradient
 
         return SmartGradient(reading.samples, self.sigma, self.delta, self.bins)
 
@@ -169,13 +168,8 @@ class SMART(TemperatureCalibrator):
         """The temperatures of samples whose indicator is `values`, (N, width)."""
         return temperature_map(self.theta_, self._sizes(), (values - self.mean_) / self.std_)
 
-    def predict(self, logits: Any) -> tuple[Any, Any]:
-        """Confidences and predictions, both (N,), in the kind of the input: faster than all probabilities."""
-        from smart_core.inference import confident_predictions
-
-        if self.indicator != "margin":
-            return confident_predictions(self, logits)
-        return confident_predictions(self, logits, lambda margins: self.map(margins.clamp(max=LARGEST).unsqueeze(1)))
+    def _margin_temperatures(self, margins: Tensor) -> Tensor | None:
+        return self.map(margins.clamp(max=LARGEST).unsqueeze(1)) if self.indicator == "margin" else None
 
     def _sizes(self) -> tuple[int, ...]:
         return mlp.layer_sizes(self.mean_.shape[0], self.hidden, self.layers)
@@ -211,3 +205,14 @@ def validation_observer(profile: Profile, beta_of: Callable[[Tensor], Tensor]) -
             }
 
     return observe
+
+
+def compiled_samples(x: Tensor, profile: Profile) -> Samples:
+    """The standardised indicator (N,) and a profile in the layout of the compiled loops."""
+    from smart_core.kernels.smart_objective import Samples
+
+    if isinstance(profile, TableProfile):
+        per_log = profile.per_octave / math.log(2.0)
+        return Samples.from_table(x, profile.correct, profile.classes, profile.own_table(), math.log(BETA_LOW), per_log)
+    assert isinstance(profile, DirectProfile)
+    return Samples.from_gaps(x, profile.correct, profile.d)

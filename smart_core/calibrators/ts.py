@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from smart_core import kernels
-from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.base import FitData
 from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
+from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.device import rows_per_chunk, widen
 from smart_core.kernels.threads import share
 from smart_core.objectives import OBJECTIVES, Objective

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import FitData, TemperatureCalibrator
+from smart_core.calibrators.base import FitData
+from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.progress import Run
 from smart_core.types import Logits
 

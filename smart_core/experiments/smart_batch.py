@@ -95,7 +95,7 @@ class SmartEvaluator:
     """The exact softmax of a labelled part under the temperatures of one fit after another."""
 
     def __init__(self, part: Part, indicator: str, bins: int, run: Run) -> None:
-        from smart_core.kernels.judging import top_two
+        from smart_core.kernels.logit_rows import top_two
 
         self.bins = bins
         logits = to_tensor(part.logits, torch.device("cpu"))
@@ -122,7 +122,7 @@ class SmartEvaluator:
 
     def evaluate(self, calibrator: SMART, run: Run) -> tuple[Evaluation, float]:
         """The evaluation, without classwise sums, and the classwise ECE."""
-        from smart_core.kernels.judging import judge
+        from smart_core.kernels.logit_rows import evaluate_rows
 
         with torch.no_grad():
             temperature = calibrator.map(self.values).numpy()
@@ -131,7 +131,7 @@ class SmartEvaluator:
         edges = bin_edges(self.bins, np.float32)
         for rows in self._pieces():
             run.tick(0.0, "evaluating on test")
-            judge(
+            evaluate_rows(
                 self.logits[rows], self.top[rows], self.labels[rows], temperature[rows], edges,
                 confidence[rows], nll[rows], brier[rows], residual,
             )  # fmt: skip

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import smart_core
-from smart_core.calibrators import mlp
-from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.calibrators import Calibrator, TemperatureCalibrator, mlp
 from smart_core.calibrators.beta import LEAST_DOUBT
 from smart_core.calibrators.cts import HUGE
 from smart_core.calibrators.pts import CLIP, T_GREATEST, T_LEAST

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from smart_core.calibrators.base import Calibrator, TemperatureCalibrator
+from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.calibrators.gc import group_of
 from smart_core.device import precise
 from smart_core.errors import ExportError

@@ -12,12 +12,19 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 EXACT = {"contract"}
-"""What the compiler may do where the order of operations matters: only fuse a product and a sum."""
+"""Compiler flags where the order of operations matters: a product and a sum may be fused, nothing else."""
 
 SUMS = {"contract", "reassoc", "nsz", "arcp"}
-"""What it may do in sums over samples or classes: also change their order, which vector instructions need."""
+"""Flags for sums over samples or classes: their order may change too, which vector instructions need."""
 
 ORDERED = SUMS | {"nnan", "ninf"}
 """The same where no value is NaN or infinite, which the search for a maximum needs."""

@@ -7,28 +7,22 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from smart_core.kernels import elementary
-from smart_core.kernels.elementary import ORDERED
+from smart_core.kernels.elementary import F32, F64, I64, ORDERED, ZERO
 
 PIECE = 1024
-"""Classes worked on at a time: their gaps and exponentials stay in the nearest cache."""
+"""Classes per pass: their gaps and exponentials stay in the nearest cache."""
 
-ZERO = np.float32(0.0)
 VANISHING = np.float32(1e-18)
-"""Powers below this become 0 when squared, before they turn denormal."""
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+"""Powers below this are set to 0 instead of being squared, before they become denormal."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ORDERED)
 def tabulate(gaps: F32, betas: F64, per_octave: int, table: F32) -> None:
     """`g` and `dg/dlog beta` at every node, (N, nodes, 2).
 
-    An octave further on, beta has doubled and the exponentials are the squares of what they were.
+    An octave further on, beta has doubled, so the exponentials are squared.
     """
     classes = gaps.shape[1]
     power = np.empty(PIECE, np.float32)

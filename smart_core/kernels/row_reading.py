@@ -41,7 +41,7 @@ def read_rows(matrix: NDArray[np.floating]) -> RowStatistics:
         place = matrix.argmax(axis=1)
         total = matrix.sum(axis=1, dtype=np.float64)
         return RowStatistics(total, matrix.min(axis=1), matrix[np.arange(len(matrix)), place], place)
-    from smart_core.kernels.probabilities import row_statistics
+    from smart_core.kernels.probability_rows import row_statistics
 
     count = len(matrix)
     total, least, top = np.empty(count), np.empty(count, np.float32), np.empty(count, np.float32)

@@ -57,7 +57,7 @@ class ClasswiseHistogram:
 
     def _add_compiled(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
         """The same as `_add` in one loop."""
-        from smart_core.kernels.probabilities import classwise_sums
+        from smart_core.kernels.probability_rows import classwise_sums
 
         edges = bin_edges(self.bins, np.float32)
         classwise_sums(probs.numpy(), labels.numpy(), edges, self.count, self.sum_p, self.sum_p2, self.sum_y)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from smart_core.calibrators import methods
-from smart_core.calibrators.base import TemperatureCalibrator
+from smart_core.calibrators import TemperatureCalibrator, methods
 from smart_core.calibrators.vanilla import Vanilla
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import ExportError

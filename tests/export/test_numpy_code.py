@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from smart_core.calibrators import Calibrator, get, load_calibrator
-from smart_core.calibrators.base import TemperatureCalibrator
+from smart_core.calibrators import Calibrator, TemperatureCalibrator, get, load_calibrator
 from smart_core.calibrators.store import calibrator_bytes
 from smart_core.errors import ExportError
 from smart_core.export import numpy_code

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("numba")
 
 from smart_core.kernels import row_reading
-from smart_core.kernels.probabilities import STRETCH, classwise_sums
+from smart_core.kernels.probability_rows import STRETCH, classwise_sums
 from smart_core.metrics.binning import bin_edges, bin_index
 from tests.tolerance import assert_within, float32_bound
 

@@ -1,31 +1,21 @@
-"""Rows of probabilities read once: what their check and their top label need, and the classwise sums.
-
-float32 only; sums are float64.
-"""
+"""Rows of float32 probabilities: what their check and their top label need, and the classwise sums, in float64."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from smart_core.kernels.elementary import SUMS
+from smart_core.kernels.elementary import F32, F64, I64, ONE, SUMS, ZERO
 
 STRETCH = 64
-"""Classes looked at together when a row is searched for a rare entry."""
-
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+"""Classes that are tested together when a row is searched for a rare entry."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
 def row_statistics(rows: F32, total: F64, least: F32, top: F32, place: I64) -> None:
-    """Sum, smallest and largest entry of each row, and the first place of the largest.
+    """Sum, smallest and largest entry of each row, and the column of its first occurrence.
 
-    A row that holds NaN has a sum of NaN; its other numbers mean nothing.
+    A row that holds NaN has a sum of NaN; its other values are undefined.
     """
     classes = rows.shape[1]
     for i in range(rows.shape[0]):
@@ -53,7 +43,7 @@ def classwise_sums(rows: F32, labels: I64, edges: F32, count: F64, sum_p: F64, s
     """Add rows to the sums per class and bin, each (K, B): ones, p, p^2, and labels.
 
     Bins are `(l, u]` between the B + 1 `edges`, the first closed at 0. Rows that sum to 1 have fewer than B entries
-    above the first inner edge: they are put into their bins one by one, and the first bin is what remains.
+    above the first inner edge: only these are assigned to a bin one by one, and the first bin gets the rest.
     """
     classes, last = rows.shape[1], edges.size - 2
     column, squares = np.zeros(classes), np.zeros(classes)
@@ -88,7 +78,7 @@ def classwise_sums(rows: F32, labels: I64, edges: F32, count: F64, sum_p: F64, s
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _bin(p: np.float32, edges: F32, last: int) -> int:
-    """The b with `edges[b] < p <= edges[b + 1]`; guessed from equal widths, then put right."""
+    """The b with `edges[b] < p <= edges[b + 1]`; guessed from equal widths, then corrected."""
     b = min(max(int(p * np.float32(last + 1)), 0), last)
     while b > 0 and p <= edges[b]:
         b -= 1

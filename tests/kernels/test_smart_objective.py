@@ -10,8 +10,8 @@ pytest.importorskip("numba")
 
 import smart_core as sc
 from smart_core import kernels
-from smart_core.calibrators.smart import SMART, temperature_map
-from smart_core.kernels.smart_gradient import Samples, SmartGradient
+from smart_core.calibrators.smart import SMART, compiled_samples, temperature_map
+from smart_core.kernels.smart_objective import SmartGradient
 from smart_core.metrics import charbonnier_soft_ece, top_label
 from smart_core.objectives import OBJECTIVES
 from smart_core.profile import DirectProfile, TableProfile, build_profile
@@ -47,7 +47,7 @@ def test_value_and_gradient_are_those_of_autograd(classes: int, count: int, sigm
     generator = torch.Generator().manual_seed(count)
     x = torch.randn(count, generator=generator)
     theta = torch.randn(3 * 7 + 1, generator=generator)
-    value, gradient = SmartGradient(Samples.of(x, profile), sigma, delta, bins)(theta)
+    value, gradient = SmartGradient(compiled_samples(x, profile), sigma, delta, bins)(theta)
     leaf = theta.double().requires_grad_()
     loss = OBJECTIVES["charbonnier"].bind(sigma=sigma, delta=delta, bins=bins)
     expected = loss(widened(profile), 1.0 / temperature_map(leaf, (1, 7, 1), x.double().unsqueeze(1)))
@@ -62,7 +62,7 @@ def test_gradient_is_the_slope_of_the_value():
     profile = build_profile(torch.from_numpy(problem.logits), torch.from_numpy(problem.labels))
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(600, generator=generator)
-    gradient = SmartGradient(Samples.of(x, profile), 0.1, 0.05, 15)
+    gradient = SmartGradient(compiled_samples(x, profile), 0.1, 0.05, 15)
     theta = torch.randn(49, generator=generator) * 0.5
     _, slope = gradient(theta)
     for _ in range(5):

@@ -1,27 +1,20 @@
-"""Rows of logits divided by their own temperatures: what metrics keep of the exact softmax, in one pass."""
+"""Rows of logits, each divided by its own temperature: what the metrics keep of the exact softmax, in one pass."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from smart_core.kernels import elementary
-from smart_core.kernels.elementary import ORDERED, SUMS
+from smart_core.kernels.elementary import F32, F64, I64, ONE, ORDERED, SUMS, ZERO
 
 STRETCH = 64
-"""Classes looked at together when a row is searched for a rare entry."""
+"""Classes that are tested together when a row is searched for a rare entry."""
 
 LANES = 32
-"""Columns looked at side by side when a row is searched for its two largest entries."""
+"""Columns that are compared side by side when a row is searched for its two largest entries."""
 
 LEAST = np.finfo(np.float32).min
-
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
@@ -38,10 +31,10 @@ def all_finite(logits: F32) -> bool:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ORDERED)
 def top_two(logits: F32, top: F32, second: F32, place: I64) -> None:
-    """The largest logit of each row, its first place, and the largest of the others.
+    """The largest logit of each row, the column of its first occurrence, and the largest of the others.
 
-    Column k is looked at by lane k mod `LANES`, which keeps the two largest it has met: lanes do not wait for each
-    other and become vector instructions, which a search for one maximum does not.
+    Column k belongs to lane k mod `LANES`, which keeps the two largest of its columns. Lanes are independent of each
+    other, so they become vector instructions, which a search for one maximum does not.
     """
     largest, next_largest = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     for i in range(logits.shape[0]):
@@ -66,7 +59,7 @@ def top_two(logits: F32, top: F32, second: F32, place: I64) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _first(row: F32, value: np.float32) -> int:
-    """The first place of a value that is there."""
+    """The first column that holds a value, which must occur in the row."""
     start, found = 0, 0
     while found == 0:
         stretch = row[start : start + STRETCH]
@@ -90,14 +83,14 @@ def confidences(logits: F32, top: F32, temperature: F32, confidence: F32) -> Non
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
-def judge(
+def evaluate_rows(
     logits: F32, top: F32, labels: I64, temperature: F32, edges: F32,
     confidence: F32, nll: F32, brier: F32, residual: F64,
 ) -> None:  # fmt: skip
-    """Confidence, NLL and Brier score of each row, and its part of `residual` (K, B): sums of p - [y = k] per bin.
+    """Confidence, NLL and Brier score of each row; its sums of p - [y = k] per class and bin are added to `residual`.
 
-    A row has fewer than B entries above the first inner edge: only they are put into their bins one by one, and the
-    first bin is what remains of a column's sum.
+    `residual` is (K, B). A row has fewer than B entries above the first inner edge: only these are assigned to a bin
+    one by one, and the first bin gets the rest of the column's sum.
     """
     classes, last = logits.shape[1], edges.size - 2
     power, column = np.empty(classes, np.float32), np.zeros(classes, np.float32)

@@ -1,4 +1,4 @@
-"""The judge's loops against NumPy in float64."""
+"""Loops over rows of logits against NumPy in float64."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from smart_core.kernels.judging import confidences, judge, top_two
+from smart_core.kernels.logit_rows import confidences, evaluate_rows, top_two
 from smart_core.metrics import classwise_ece
 from smart_core.metrics.binning import bin_edges
 from tests.tolerance import PROBABILITY, assert_within, float32_bound, on_an_edge
@@ -40,7 +40,7 @@ def test_top_two(classes: int):
 
 @pytest.mark.parametrize("bins", [2, 15, 100])
 @pytest.mark.parametrize(("classes", "scale"), [(2, 1.0), (10, 3.0), (200, 1.0), (200, 8.0), (70, 1e30)])
-def test_judge(classes: int, scale: float, bins: int):
+def test_evaluate_rows(classes: int, scale: float, bins: int):
     logits = rows(300, classes, scale, seed=1)
     rng = np.random.default_rng(2)
     labels = rng.integers(0, classes, 300)
@@ -50,7 +50,7 @@ def test_judge(classes: int, scale: float, bins: int):
     residual = np.zeros((classes, bins))
     edges = bin_edges(bins, np.float32)
     for piece in (slice(0, 120), slice(120, 300)):
-        judge(
+        evaluate_rows(
             logits[piece], top[piece], labels[piece], temperature[piece], edges,
             confidence[piece], nll[piece], brier[piece], residual,
         )  # fmt: skip

@@ -10,7 +10,6 @@ from smart_core import kernels
 from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
 from smart_core.errors import CalibrationError
-from smart_core.inference import confident_predictions
 from tests.calibrators.problems import over_confident
 from tests.export.fits import probabilities_off
 from tests.other_device import pretend_device
@@ -27,7 +26,7 @@ def test_they_are_the_top_of_the_row(classes: int, indicator: str, compiled: boo
     smart = SMART(epochs=20, indicator=indicator).fit(problem.logits, problem.labels)
     rows = smart.predict_proba(problem.logits)
     monkeypatch.setattr(kernels, "enabled", compiled)
-    monkeypatch.setattr("smart_core.inference.rows_per_chunk", lambda columns: 37)
+    monkeypatch.setattr("smart_core.calibrators.temperature.rows_per_chunk", lambda columns: 37)
     confidence, prediction = smart.predict(problem.logits)
     assert confidence.dtype == np.float32
     assert_within(confidence, rows.max(axis=1), probabilities_off(smart, problem.logits)[:, 0])
@@ -48,7 +47,7 @@ def test_torch_in_torch_out_and_nothing_for_nothing():
 def test_other_temperature_methods_can_be_asked_too():
     problem = over_confident(60, 5, seed=2)
     ts = TS().fit(problem.logits, problem.labels)
-    confidence, prediction = confident_predictions(ts, problem.logits)
+    confidence, prediction = ts.predict(problem.logits)
     rows = ts.predict_proba(problem.logits)
     assert_within(confidence, rows.max(axis=1), PROBABILITY)
     np.testing.assert_array_equal(prediction, rows.argmax(axis=1))

@@ -1,6 +1,6 @@
-"""The steps of an epoch of SMART's training: full batches, Charbonnier-SoftECE, one input, one hidden layer.
+"""SMART's objective and its gradient, compiled: full batches, Charbonnier-SoftECE, one input, one hidden layer.
 
-With `x` the standardised indicator, an epoch is
+With `x` the standardised indicator, the objective is
 
     o_i = sum_h w2_h relu(w1_h x_i + b1_h) + b2,    T_i = softplus(o_i) + 0.1,    beta_i = 1 / T_i,
     p_i = exp(-g_i(beta_i)),    w_ib = softmax_b(-(p_i - c_b)^2 / (2 sigma^2)),
@@ -13,30 +13,31 @@ and its gradient, written out (see `smart_core.objectives` for dL/dp),
 of which a hidden unit needs two sums over the samples where it is active, `A = sum dL/do` and `B = sum x dL/do`:
 dL/dw1 = w2 B, dL/db1 = w2 A, dL/dw2 = w1 B + b1 A.
 
-Samples lie in blocks of 256, the last one filled up: arrays over samples are (blocks, 256), loops run over whole
-blocks, and a sample that only fills up has soft-bin weights of 0. Sums over a block are float32, sums over blocks
-float64. Four short functions compile in less time than one that runs whole epochs, and cost as little.
+Samples lie in blocks of 256, the last one padded: arrays over samples are (blocks, 256), loops run over whole blocks,
+and padding has soft-bin weights of 0. Sums over a block are float32, sums over blocks float64. Five short functions
+compile in less time than one that runs whole epochs, and run as fast.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
+import torch
 from numba import njit
-from numpy.typing import NDArray
+from torch import Tensor
 
 from smart_core.kernels import elementary
-from smart_core.kernels.elementary import SUMS
+from smart_core.kernels.elementary import F32, F64, ONE, SUMS, ZERO
 
 BLOCK = 256
-"""Samples in a block: what a loop holds of them stays in the nearest cache."""
+"""Samples per block: the arrays of a block stay in the nearest cache."""
 
-ZERO, ONE, HALF, TWO, THREE = (np.float32(value) for value in (0.0, 1.0, 0.5, 2.0, 3.0))
+HALF, TWO, THREE = np.float32(0.5), np.float32(2.0), np.float32(3.0)
 LEAST_TEMPERATURE = np.float32(0.1)
 LEAST_WEIGHT = np.float32(-80.0)
 """Log of the least soft-bin weight before normalisation."""
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
@@ -64,9 +65,9 @@ def read_table(
 ) -> None:
     """`g` and `dg/dlog beta` from values and slopes at nodes, (N, nodes, 2), by cubic Hermite interpolation.
 
-    Node n stands at `log beta = lowest + n / per_log`; beyond the ends the tangent goes on. From one epoch to the next
-    few samples pass a node: `node` (blocks, 256), at first -1, and the coefficients `cubic` (blocks, 4, 256) are kept,
-    and the table, which is large and far away, is looked at for those few only.
+    Node n is at `log beta = lowest + n / per_log`; beyond the ends the tangent continues. From one epoch to the next
+    few samples pass a node. So `node` (blocks, 256), -1 at first, and the coefficients `cubic` (blocks, 4, 256) are
+    kept between epochs, and the table, which no cache holds, is read for those few samples only.
     """
     last = table.shape[1] - 1
     step = ONE / per_log
@@ -117,8 +118,8 @@ def soft_bins(
 ) -> None:  # fmt: skip
     """Confidences, soft-bin weights (blocks, B, 256) and mean centres `cbar`; S_b and R_b in `sums` (2, B).
 
-    `scale` is 1 / (2 sigma^2). `chain` becomes dp/do, 0 where g had to be held in [0, log K]. Exponents are taken
-    relative to the nearest centre's, whose weight is then 1 before normalisation. g and slope are used up.
+    `scale` is 1 / (2 sigma^2). `chain` becomes dp/do, 0 where g was clipped to [0, log K]. Exponents are relative
+    to the nearest centre's, whose weight is then 1 before normalisation. g and slope are overwritten.
     """
     bins = weight.shape[1]
     width = np.float32(bins)
@@ -192,3 +193,85 @@ def gradient(
             total[h] += w2 * by_x
             total[hidden + h] += w2 * plain
             total[2 * hidden + h] += w1 * by_x + b1 * plain
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What every fit on the same samples reads: the standardised indicator, whether each is correct, the log-partition.
+
+    The log-partition is given by `gaps`, or by a `table` whose nodes are at `log beta = lowest + n / per_log`.
+    """
+
+    count: int
+    classes: int
+    x: F32
+    correct: F32
+    table: F32 | None = None
+    lowest: float = 0.0
+    per_log: float = 0.0
+    gaps: F32 | None = None
+
+    @classmethod
+    def from_table(
+        cls, x: Tensor, correct: Tensor, classes: int, table: Tensor, lowest: float, per_log: float
+    ) -> Samples:
+        """From values and slopes at nodes, (N, nodes, 2)."""
+        return cls(len(x), classes, blocks(x), blocks(correct), table.numpy(), lowest, per_log)
+
+    @classmethod
+    def from_gaps(cls, x: Tensor, correct: Tensor, gaps: Tensor) -> Samples:
+        """From the gaps (N, K)."""
+        by_class = np.ascontiguousarray(blocks(gaps).transpose(0, 2, 1))
+        return cls(len(x), gaps.shape[1], blocks(x), blocks(correct), gaps=by_class)
+
+
+def blocks(values: Tensor) -> F32:
+    """(N, ...) as (blocks, 256, ...), the last block padded with zeros."""
+    array = values.numpy()
+    whole = np.zeros((-(-len(array) // BLOCK) * BLOCK, *array.shape[1:]), dtype=np.float32)
+    whole[: len(array)] = array
+    return whole.reshape(-1, BLOCK, *array.shape[1:])
+
+
+class SmartGradient:
+    """`theta -> (L, dL/dtheta)` over all samples. Each instance has its own arrays, so fits can run in parallel."""
+
+    def __init__(self, samples: Samples, sigma: float, delta: float, bins: int) -> None:
+        self.samples = samples
+        self.delta = delta
+        self.scale = np.float32(0.5 / sigma**2)
+        shape = samples.x.shape
+        self.beta, self.chain, self.g, self.slope, self.p, self.mean = (np.zeros(shape, np.float32) for _ in range(6))
+        self.node, self.cubic = np.full(shape, -1.0, np.float32), np.zeros((shape[0], 4, BLOCK), np.float32)
+        self.weight = np.empty((shape[0], bins, BLOCK), np.float32)
+        self.sums = np.empty((2, bins))
+
+    def __call__(self, theta: Tensor) -> tuple[float, Tensor]:
+        samples, parameters = self.samples, theta.numpy()
+        temperatures(parameters, samples.x, self.beta, self.chain)
+        if samples.table is not None:
+            read_table(
+                samples.table, np.float32(samples.lowest), np.float32(samples.per_log),
+                self.beta, self.node, self.cubic, self.g, self.slope,
+            )  # fmt: skip
+        elif samples.gaps is not None:
+            sum_gaps(samples.gaps, self.beta, self.g, self.slope)
+        soft_bins(
+            samples.count, np.float32(math.log(samples.classes)), self.scale, samples.correct,
+            self.g, self.slope, self.chain, self.p, self.mean, self.weight, self.sums,
+        )  # fmt: skip
+        loss, u, v = charbonnier(self.sums, self.delta)
+        total = np.empty(parameters.size)
+        gradient(
+            self.scale, parameters, samples.x, samples.correct, u, v,
+            self.chain, self.p, self.mean, self.weight, self.slope, total,
+        )  # fmt: skip
+        return loss / samples.count, torch.from_numpy((total / samples.count).astype(np.float32))
+
+
+def charbonnier(sums: F64, delta: float) -> tuple[float, F32, F32]:
+    """`sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b]` from S_b and R_b, with its slopes in R_b and in S_b."""
+    held = delta * sums[0]
+    root = np.maximum(np.sqrt(sums[1] ** 2 + held**2), np.finfo(np.float32).tiny)
+    u, v = sums[1] / root, delta * (held / root - 1.0)
+    return float((root - held).sum()), u.astype(np.float32), v.astype(np.float32)

@@ -1,0 +1,83 @@
+"""The layers of the engine: a package imports those below it only, at the top of a file or inside a function."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+ENGINE = ROOT / "smart_core"
+
+LAYERS = [
+    {"errors", "types", "bundled", "atomic"},
+    {"progress", "device", "formatting"},
+    {"kernels", "data", "training", "indicators"},
+    {"profile", "metrics"},
+    {"objectives", "correlation"},
+    {"calibrators", "attacks"},
+    {"evaluation"},
+    {"experiments", "analysis"},
+    {"theory", "export", "workspace", "workspace_tree"},
+    {"figures"},
+    {"report"},
+    {"cli"},
+    {"__main__"},
+]
+"""The parts of the engine, lowest first: each may import those below it and, without a cycle, beside it."""
+
+KNOWN_CYCLES = {("formatting", "evaluation")}
+"""Imports against the layers that are still to go."""
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Every part of the engine with the other parts that it imports anywhere, also for types alone."""
+    parts = {path.stem if path.is_file() else path.name for path in ENGINE.iterdir()}
+    found: dict[str, set[str]] = {}
+    for path in sorted(ENGINE.rglob("*.py")):
+        here = path.relative_to(ENGINE).parts[0].removesuffix(".py")
+        if here == "__init__":
+            continue
+        others = {name.split(".")[1] for name in names(path) if name.startswith("smart_core.")}
+        found.setdefault(here, set()).update((others & parts) - {here})
+    return found
+
+
+def names(path: Path) -> set[str]:
+    """The dotted names that a file imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {
+        f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def test_the_engine_never_imports_streamlit():
+    for path in sorted(ENGINE.rglob("*.py")):
+        assert not {name for name in names(path) if name.split(".")[0] == "streamlit"}, path
+
+
+def test_every_part_has_its_layer():
+    layered = [part for layer in LAYERS for part in layer]
+    assert len(layered) == len(set(layered))
+    assert imports().keys() <= set(layered)
+
+
+@pytest.mark.parametrize("part", sorted(part for layer in LAYERS for part in layer))
+def test_imports_go_down(part: str):
+    level = {name: number for number, layer in enumerate(LAYERS) for name in layer}
+    upwards = {other for other in imports().get(part, set()) if level[other] > level[part]}
+    assert not {(part, other) for other in upwards} - KNOWN_CYCLES
+
+
+def test_no_parts_import_each_other_in_a_circle():
+    graph = {part: {o for o in others if (part, o) not in KNOWN_CYCLES} for part, others in imports().items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
