@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 import smart_core as sc
 from sample_logits import FOLDER, path
-from smart_core.correlation import Correlation, correlation
+from smart_core.analysis.correlation import Correlation, correlate
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.metrics import ece
 from smart_core.metrics.floor import noise_floor
@@ -66,7 +66,7 @@ def margin_and_distance(part: Part) -> Correlation:
     if part.cw_l2 is None:
         raise ValueError("The bundle has no distances.")
     top = np.partition(part.logits, -2, axis=1)[:, -2:]
-    return correlation(top[:, 1] - top[:, 0], part.cw_l2)
+    return correlate(top[:, 1] - top[:, 0], part.cw_l2)
 
 
 def _figures(name: str) -> list[str]:

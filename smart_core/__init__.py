@@ -35,7 +35,7 @@ _HOMES = {
     "shift": "smart_core.experiments.shift",
     "traces": "smart_core.experiments.traces",
     "runtime": "smart_core.experiments.runtime",
-    "correlate": "smart_core.correlation",
+    "correlate": "smart_core.analysis.correlation",
     "carlini_wagner_l2": "smart_core.attacks",
     "SMART": "smart_core.calibrators.smart",
     "Vanilla": "smart_core.calibrators.vanilla",
@@ -58,7 +58,7 @@ _HOMES = {
 _MODULES = {
     "analysis": "smart_core.analysis",
     "calibrators": "smart_core.calibrators",
-    "correlation": "smart_core.correlation",
+    "correlation": "smart_core.analysis.correlation",
     "data": "smart_core.data",
     "experiments": "smart_core.experiments",
     "export": "smart_core.export",

@@ -12,6 +12,7 @@ import pytest
     "name",
     [
         *("errors", "data.load", "data.logitset", "data.simulate"),
+        "analysis.correlation",
         *("experiments.compare", "experiments.results", "experiments.sensitivity"),
     ],
 )

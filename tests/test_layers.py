@@ -18,7 +18,7 @@ LAYERS = [
     {"progress", "device", "formatting"},
     {"kernels", "data", "training", "indicators"},
     {"profile", "metrics"},
-    {"objectives", "correlation"},
+    {"objectives"},
     {"calibrators", "attacks"},
     {"evaluation"},
     {"experiments", "analysis"},

@@ -1,1 +1,1 @@
-"""Closer looks at an evaluation: margin groups, the learned temperature, and hardness."""
+"""Closer looks at an evaluation: margin groups, the learned temperature, hardness and correlation."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from smart_core.analysis.correlation import Correlation, correlate
 from smart_core.analysis.equal_mass import equal_mass_groups
-from smart_core.correlation import Correlation, correlation
 from smart_core.errors import CalibrationError
 from smart_core.indicators import scalar_indicator
 
@@ -96,7 +96,7 @@ def hardness(
         distance[index],
         logits.argmax(axis=1) == part.labels[index],
         index,
-        correlation(value, distance[index], seed, resamples),
+        correlate(value, distance[index], seed, resamples),
         failed,
         int((~known).sum()),
     )
