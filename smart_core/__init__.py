@@ -1,9 +1,10 @@
 """Judge and repair a classifier's confidence: SMART, its baselines, and statistics that tell repair from noise.
 
 >>> import smart_core as sc
->>> data = sc.load("logits.npz")                                     # doctest: +SKIP
->>> smart = sc.SMART(seed=0).fit(data.validation.logits, data.validation.labels)   # doctest: +SKIP
->>> smart.predict_proba(data.test.logits)                            # doctest: +SKIP
+>>> data = sc.load("sample:digits")   # or a path
+>>> ts = sc.TS().fit(data.validation.logits, data.validation.labels)
+>>> ts.predict_proba(data.test.logits).shape == data.test.logits.shape
+True
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "load": "smart_core.data.load",
+    "load": "smart_core.data.document",
     "LogitSet": "smart_core.data.logitset",
     "Part": "smart_core.data.logitset",
     "Notice": "smart_core.data.logitset",

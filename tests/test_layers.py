@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 ENGINE = ROOT / "smart_core"
 
 LAYERS = [
-    {"errors", "types", "bundled", "atomic"},
+    {"errors", "types"},
     {"progress", "device", "formatting"},
     {"kernels", "data", "training", "indicators"},
     {"profile", "metrics"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"calibrators", "attacks"},
     {"evaluation"},
     {"experiments", "analysis"},
-    {"theory", "export", "workspace", "workspace_tree"},
+    {"theory", "export"},
     {"figures"},
     {"report"},
     {"cli"},

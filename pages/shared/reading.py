@@ -11,7 +11,7 @@ import smart_core as sc
 from pages.shared.uploads import FILES_AT_ONCE, Handed
 from smart_core.data import ArrayInfo, Document
 from smart_core.data.logitset import Cure
-from smart_core.data.options import THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES
+from smart_core.data.normalize.logits import THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES
 from smart_core.data.roles.names import ROLES, ROW_ROLES
 from smart_core.errors import Fix, LogitFileError
 

@@ -75,7 +75,7 @@ def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
     from smart_core.attacks import Search, carlini_wagner_l2
     from smart_core.attacks.inputs import build_model, load_images, load_weights, merged, part_of, save_distances
     from smart_core.cli.inputs import roles_given
-    from smart_core.data.load import load
+    from smart_core.data.document import load
     from smart_core.data.saving import save_bundle
     from smart_core.device import resolve_device
 

@@ -123,7 +123,7 @@ def read(files: list[str], roles: Roles | None = None) -> list[Given]:
 
 
 def _given(files: list[str], roles: Roles | None) -> Given:
-    from smart_core.data.load import load
+    from smart_core.data.document import load
 
     source = files[0] if len(files) == 1 else files
     quoted = json.dumps(source, ensure_ascii=False)

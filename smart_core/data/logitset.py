@@ -1,4 +1,4 @@
-"""`LogitSet`: what a loaded file becomes, two checked, read-only `Part`s."""
+"""`LogitSet`, the result of loading: two checked, read-only `Part`s."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 class Cure:
     """Another way to read a file, `load(..., **{option: value})`; `label` is the text of its button.
 
-    A value of None is for the user to choose: `roles`, for instance, in a form that lists what `describe` returns.
+    A value of None is for the user to choose, for instance the `roles` in a form that lists what `describe` returns.
     """
 
     option: str
@@ -30,9 +30,9 @@ class Cure:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that was decided for the user; `code` names it, `text` says it in one sentence.
+    """A decision made for the user, or a warning; `code` identifies it and `text` is one sentence.
 
-    If it could have been decided otherwise, `cure` is the option of `load` that does so.
+    `cure` is the option of `load` that decides otherwise, if there is one.
     """
 
     code: str
@@ -70,17 +70,22 @@ class Part:
 
     def __post_init__(self) -> None:
         """Check the types and shapes of arrays that `load` did not make; their values are not checked."""
-        _check(self.logits, "logits", "f4", 2, None)
+        for name, (kind, axes) in _FORMS.items():
+            array = getattr(self, name)
+            if array is None and name not in ("logits", "labels"):
+                continue
+            if not isinstance(array, np.ndarray):
+                raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
+            if np.ma.is_masked(array):
+                raise _wrong(f"{name} has masked entries", fix="fill them, or drop their rows")
+            if array.dtype.type is not kind or not array.dtype.isnative or array.ndim != axes:
+                given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
+                needed = "a matrix" if axes == 2 else "a vector"
+                raise _wrong(f"{given} where {needed} of {_NAMES.get(name, kind.__name__)} is needed")
+            if len(array) != len(self):
+                raise _wrong(f"{name} has {len(array):,} rows and logits {len(self):,}")
         if not self.logits.flags.c_contiguous:
             raise _wrong("logits are not C-contiguous")
-        _check(self.labels, "labels", "i8", 1, len(self))
-        for array, name, dtype, axes in (
-            (self.features, "features", "f4", 2),
-            (self.cw_l2, "cw_l2", "f8", 1),
-            (self.group, "group", "U", 1),
-        ):
-            if array is not None:
-                _check(array, name, dtype, axes, len(self))
         if len(self) and not (self.labels.min() >= 0 and self.labels.max() < self.classes):
             low, high = int(self.labels.min()), int(self.labels.max())
             raise _wrong(f"labels run from {low} to {high} where the logits have {self.classes} columns")
@@ -94,28 +99,28 @@ class Part:
 
     @property
     def classes(self) -> int:
-        """K, from the logits."""
+        """K, the number of columns of the logits."""
         return int(self.logits.shape[1])
 
     @property
     def accuracy(self) -> float:
-        """The fraction of rows whose largest logit is that of the label."""
+        """The fraction of rows whose largest logit is the label's."""
         return float(np.mean(self.logits.argmax(axis=1) == self.labels))
 
     def subset(self, indices: Array) -> Part:
-        """The rows at `indices` (integers or a mask), in that order."""
+        """Return the rows at `indices` (integers or a mask), in that order."""
         return Part(**{name: read_only(array[indices]) for name, array in self.arrays()})
 
     def groups(self) -> dict[str, Part]:
-        """Group name -> its rows, in order of first appearance; empty without groups."""
+        """Return {group name: its rows} in order of first appearance; empty without groups."""
         if self.group is None:
             return {}
         names, first, member = np.unique(self.group, return_index=True, return_inverse=True)
         return {str(names[g]): self.subset(np.flatnonzero(member == g)) for g in np.argsort(first)}
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """(name, array) of the arrays that are there, as in a bundle without the split."""
-        for name in ("logits", "labels", "features", "cw_l2", "group"):
+        """Yield (name, array) of the arrays that are present, named as in a bundle without splits."""
+        for name in _FORMS:
             array = getattr(self, name)
             if array is not None:
                 yield name, array
@@ -123,7 +128,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitSet:
-    """Validation and test logits of one model, with whatever else the file holds.
+    """Validation and test logits of one model, with the other arrays of the file.
 
     >>> import smart_core as sc
     >>> data = sc.simulate_set(300, 200, classes=3)
@@ -178,7 +183,7 @@ class LogitSet:
         return digest.hexdigest()
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """(name, array) of the set as in a bundle: val_logits, val_labels, test_logits, ..., class_names."""
+        """Yield (name, array) as in a bundle: val_logits, val_labels, test_logits, ..., class_names."""
         for split, part in (("val", self.validation), ("test", self.test)):
             for name, array in part.arrays():
                 yield f"{split}_{name}", array
@@ -189,37 +194,31 @@ class LogitSet:
             yield "class_names", np.array(self.class_names, dtype=np.str_)
 
     def with_parts(self, *, validation: Part | None = None, test: Part | None = None) -> LogitSet:
-        """The same set with one or both parts replaced."""
+        """Return the same set with one or both parts replaced."""
         return replace(self, validation=validation or self.validation, test=test or self.test)
 
     def resplit(self, val_fraction: float = 0.5, seed: int = 0) -> LogitSet:
-        """Validation and test pooled and split again, at random and stratified by label."""
+        """Return the rows of both parts, split again at random and stratified by label."""
         from smart_core.data.split import resplit
 
         return resplit(self, val_fraction, seed)
 
 
 def read_only(array: Array) -> Array:
-    """The same array, marked read-only."""
+    """Mark an array read-only and return it."""
     array.flags.writeable = False
     return array
 
 
-_NAMES = {"f4": "float32", "f8": "float64", "i8": "int64", "U": "strings"}
-
-
-def _check(array: object, name: str, dtype: str, axes: int, rows: int | None) -> None:
-    """Check the type, number of axes and length of one array of a part."""
-    if not isinstance(array, np.ndarray):
-        raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
-    if np.ma.is_masked(array):
-        raise _wrong(f"{name} has masked entries", fix="fill them, or drop their rows")
-    fits = array.dtype.kind == "U" if dtype == "U" else array.dtype == np.dtype(dtype)
-    if not fits or array.ndim != axes:
-        given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
-        raise _wrong(f"{given} where {'a matrix' if axes == 2 else 'a vector'} of {_NAMES[dtype]} is needed")
-    if rows is not None and len(array) != rows:
-        raise _wrong(f"{name} has {len(array):,} rows and logits {rows:,}")
+_FORMS: dict[str, tuple[type[np.generic], int]] = {
+    "logits": (np.float32, 2),
+    "labels": (np.int64, 1),
+    "features": (np.float32, 2),
+    "cw_l2": (np.float64, 1),
+    "group": (np.str_, 1),
+}
+"""Array of a part -> its type and number of axes."""
+_NAMES = {"group": "strings"}
 
 
 def _wrong(

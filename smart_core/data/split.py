@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smart_core.data.checks import notices_of
-from smart_core.data.logitset import Array, LogitSet, Notice, Part, read_only
-from smart_core.data.options import OTHER_SPLIT
+from smart_core.data.logitset import Array, Cure, LogitSet, Notice, Part, read_only
 from smart_core.errors import LogitFileError
 
 Indices = NDArray[np.int64]
+
+SPLIT_AGAIN = Cure("split_seed", None, "Split again")
 
 
 def largest_remainder(counts: NDArray[np.int64], total: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -97,7 +98,7 @@ def split_part(
         f"{what} of {len(whole):,} rows, split at random and stratified by label: "
         f"{len(validation):,} validation, {len(test):,} test (fraction {fraction:g}, seed {seed})."
     )
-    notices.append(Notice("split", text, OTHER_SPLIT))
+    notices.append(Notice("split", text, SPLIT_AGAIN))
     return whole.subset(validation), whole.subset(test)
 
 

@@ -271,7 +271,7 @@ class _Restored:
         if self.archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
             raise ValueError(f"{member} is packed twice")
         with open_zip(self.name, self.archive.read(member)) as inner:
-            self.budget.spend(member, sum(entry.file_size for entry in inner.infolist()))
+            self.budget.charge(member, sum(entry.file_size for entry in inner.infolist()))
             names = [entry.filename for entry in inner.infolist()]
             return {
                 name.removesuffix(".npy"): array_of_npy(self.name, unzip(inner, name), (member, name)).values

@@ -1,7 +1,7 @@
 """One reader per format, each from a `Source` to a `RawFile` of raw arrays or of the columns of a table.
 
 The content decides which reader is used; the extension decides only where the content cannot.
-To add a format, write a reader and add a line to `FORMATS` and, if its files begin with a mark, to `_MARKS`.
+To add a format, write a reader and add a line to `FORMATS` and, if its files have a signature, to `_SIGNATURES`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from smart_core.formatting import error_text, printable
 
 @dataclass(frozen=True)
 class Format:
-    """A format that can be read; its reader is imported when it is needed."""
+    """A format that can be read; its reader is imported when needed."""
 
     description: str
     module: str
@@ -44,7 +44,7 @@ FORMATS = {
 EXTENSIONS = tuple(dict.fromkeys(extension for known in FORMATS.values() for extension in known.extensions))
 _READABLE = ", ".join(extension[1:] for extension in EXTENSIONS[:-1]) + f" and {EXTENSIONS[-1][1:]}"
 
-_MARKS = {
+_SIGNATURES = {
     b"\x93NUMPY": "npy",
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
@@ -82,7 +82,7 @@ def read(source: Source) -> RawFile:
         raw = reader(source)
     except LogitFileError:
         raise
-    except Exception as error:  # parsers fail in every way there is; the user gets one sentence
+    except Exception as error:  # parsers raise errors of every type; the user gets one sentence
         problem = f"cannot be read as {actual.description} ({error_text(error)})"
         raise LogitFileError(problem, DAMAGED, file=source.name) from error
     if claimed != name.removesuffix("-legacy"):
@@ -92,28 +92,28 @@ def read(source: Source) -> RawFile:
 
 
 def _claimed(source: Source) -> str | None:
-    """The format that the extension stands for."""
+    """Return the format that the extension stands for."""
     return next((name for name, known in FORMATS.items() if source.extension in known.extensions), None)
 
 
 def sniff(source: Source) -> str:
-    """The name of the format, from the content first; formats that cannot be read raise `LogitFileError`."""
+    """Return the name of the format, from the content first; raise for a format that cannot be read."""
     data, claimed = source.data, _claimed(source)
-    for mark, (problem, fix) in _UNREADABLE.items():
-        if data.startswith(mark):
+    for signature, (problem, fix) in _UNREADABLE.items():
+        if data.startswith(signature):
             raise LogitFileError(problem, fix, file=source.name)
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _kind_of_zip(source)
-    for mark, name in _MARKS.items():
-        if data.startswith(mark):
+    for signature, name in _SIGNATURES.items():
+        if data.startswith(signature):
             return name
     if len(data) > 8 and data[8:9] == b"{" and int.from_bytes(data[:8], "little") < 1 << 48:
         return "safetensors"
     if claimed in ("mat", "pickle"):
-        return claimed  # their oldest versions have no mark of their own
+        return claimed  # their oldest versions have no signature
     encoding = source.encoding
     if encoding == "cp1252" and claimed != "text" and source.extension != ".txt":
-        encoding = None  # any noise without control bytes would pass for such text
+        encoding = None  # any bytes without control characters would pass as such text
     if encoding is not None:
         if claimed in ("text", None):
             return "text"

@@ -29,7 +29,7 @@ def read_parquet(source: Source) -> RawFile:
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(source.data))
     schema = file.schema_arrow
     check_width(source.name, len(schema))
-    budget.spend("the table", file.metadata.num_rows * len(schema) * 4)
+    budget.charge("the table", file.metadata.num_rows * len(schema) * 4)
     for group in range(file.metadata.num_row_groups):
         _check_pages(source, file, group, budget)
     words = [field.name for field in schema if _is_text(field.type)]
@@ -49,7 +49,7 @@ def _check_pages(source: Source, file: Any, group: int, budget: Budget) -> None:
         if not 0 <= start <= end <= len(source.data):
             raise ValueError("a column outside the file")
         width = max(8, file.schema.column(index).length or 0)
-        budget.spend("the table", parquet_pages.unpacked_size(source.data, start, end, width))
+        budget.charge("the table", parquet_pages.unpacked_size(source.data, start, end, width))
 
 
 def read_arrow(source: Source) -> RawFile:
@@ -61,11 +61,11 @@ def read_arrow(source: Source) -> RawFile:
             raise ValueError("its end is missing")
         stream = stream[8:]
     for message in pyarrow.ipc.MessageReader.open_stream(pyarrow.BufferReader(stream)):
-        budget.spend("the table", arrow_messages.unpacked_size(message))
+        budget.charge("the table", arrow_messages.unpacked_size(message))
     reader = pyarrow.ipc.open_stream(pyarrow.BufferReader(stream))
     check_width(source.name, len(reader.schema))
     table = reader.read_all()
-    budget.spend("the table", table.num_rows * table.num_columns * 4)
+    budget.charge("the table", table.num_rows * table.num_columns * 4)
     return _raw_file(source, table, table.column_names, budget)
 
 
@@ -144,7 +144,7 @@ def _charge_views(column: Any, label: str, budget: Budget) -> None:
         array = chunk.dictionary if types.is_dictionary(chunk.type) else chunk
         if len(array) and types.is_string_view(array.type):
             views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
-            budget.spend(label, int(np.maximum(views[:, 0], 0).sum(dtype=np.int64)))
+            budget.charge(label, int(np.maximum(views[:, 0], 0).sum(dtype=np.int64)))
 
 
 def _categorical(array: Any, label: str, budget: Budget, notices: list[Notice]) -> Array:

@@ -1,4 +1,4 @@
-"""The limits that keep a file from filling memory: what it claims to hold is compared with the bytes it really has."""
+"""The limits that keep a file from filling memory: what it claims to hold is compared with the bytes it has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smart_core.formatting import bytes_text
 MAX_BYTES = 8 << 30
 """No file may be larger than this, nor unpack to more."""
 ALWAYS_FINE_BYTES = 256 << 20
-"""Below this size nothing is suspected of being a decompression bomb, however small the file."""
+"""Content below this size is never taken for a decompression bomb, however small the file."""
 MAX_RATIO = 200
 """Above that size, what is unpacked may be at most this many times larger than the bytes it came from."""
 PLAIN_RATIO = 8
@@ -30,17 +30,17 @@ DAMAGED = "it may be truncated or damaged; copy or save it again"
 
 
 class Budget:
-    """The memory that one file may use; everything made of the file is charged to it before it is made."""
+    """The memory that one file may use; each array is charged to it before it is made."""
 
     def __init__(self, file: str, held: int, ratio: int = MAX_RATIO) -> None:
         self.file, self.held, self.ratio = file, held, ratio
-        self.spent = 0
+        self.charged = 0
 
-    def spend(self, what: str, claimed: int) -> None:
-        """Raise if the total is out of proportion to the file."""
-        self.spent += claimed
-        if self.spent > max(ALWAYS_FINE_BYTES, PLAIN_RATIO * self.held, min(self.ratio * self.held, MAX_BYTES)):
-            claim = f"{what} claims {bytes_text(self.spent)} out of {bytes_text(self.held)} in the file"
+    def charge(self, what: str, claimed: int) -> None:
+        """Add to the total; raise if it is out of proportion to the file."""
+        self.charged += claimed
+        if self.charged > max(ALWAYS_FINE_BYTES, PLAIN_RATIO * self.held, min(self.ratio * self.held, MAX_BYTES)):
+            claim = f"{what} claims {bytes_text(self.charged)} out of {bytes_text(self.held)} in the file"
             fix = "the file is damaged or a decompression bomb; save the arrays again"
             raise LogitFileError(claim, fix, file=self.file)
 
@@ -55,7 +55,7 @@ def text_array(words: Sequence[str], label: str, budget: Budget, notices: list[N
         text = f"{budget.file}: texts of {label} are cut at {MAX_CHARACTERS} characters (the longest has {longest:,})."
         notices.append(Notice("long_text", text))
         words = [word[:MAX_CHARACTERS] for word in words]
-    budget.spend(label, text_bytes(len(words), longest))
+    budget.charge(label, text_bytes(len(words), longest))
     return np.array(words, dtype=np.str_)
 
 
@@ -66,7 +66,7 @@ def text_bytes(count: int, longest: int) -> int:
 
 def decode_categories(words: Array, codes: Array, label: str, budget: Budget) -> Array:
     """words[codes]: a categorical column from its categories and their codes."""
-    budget.spend(label, codes.size * words.dtype.itemsize)
+    budget.charge(label, codes.size * words.dtype.itemsize)
     return words[codes]
 
 
@@ -85,7 +85,7 @@ def open_zip(file: str, data: bytes) -> zipfile.ZipFile:
         raise LogitFileError(problem, "save only the arrays that are needed", file=file)
     if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
         raise LogitFileError("is compressed in an unusual way", "save it with numpy.savez or torch.save", file=file)
-    Budget(file, len(data)).spend("the archive", sum(member.file_size for member in members))
+    Budget(file, len(data)).charge("the archive", sum(member.file_size for member in members))
     return archive
 
 

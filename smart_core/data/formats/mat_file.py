@@ -89,7 +89,7 @@ def _unpacked(content: bytes, budget: Budget) -> bytes:
     while content and not unpacker.eof:
         pieces.append(unpacker.decompress(content, 1 << 20))
         content = unpacker.unconsumed_tail
-        budget.spend("the file", len(pieces[-1]))
+        budget.charge("the file", len(pieces[-1]))
     return b"".join(pieces)
 
 
@@ -107,17 +107,17 @@ def _matrix(content: bytes, order: Order, budget: Budget) -> Variable:
         stored, raw = next(elements)
         values = _shaped(np.frombuffer(raw, f"{order}{_STORED[stored]}"), shape)
         dtype = np.dtype("?" if word & _LOGICAL else _CLASS[kind])
-        budget.spend("the file", max(0, dtype.itemsize - values.itemsize) * values.size)
+        budget.charge("the file", max(0, dtype.itemsize - values.itemsize) * values.size)
         return Variable(name, values.astype(dtype))
     if kind == _CHAR:
         stored, raw = next(elements)
-        budget.spend("the file", _CHARACTER_BYTES * len(raw))
+        budget.charge("the file", _CHARACTER_BYTES * len(raw))
         return Variable(name, _text(raw, _TEXT[stored], order, shape))
     if kind == _CELL:
         cells = [_matrix(cell, order, budget).array for _, cell in elements]
         if cells and all(c is not None and c.dtype.kind == "U" and c.size == 1 for c in cells):
             words = [str(c[0]) for c in cells if c is not None]
-            budget.spend("the file", text_bytes(len(words), max(map(len, words))))
+            budget.charge("the file", text_bytes(len(words), max(map(len, words))))
             return Variable(name, np.array([word[:MAX_CHARACTERS] for word in words], dtype=np.str_))
     return Variable(name, None, "holds cells, structures or sparse numbers instead of a plain matrix")
 

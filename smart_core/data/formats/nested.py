@@ -1,4 +1,4 @@
-"""The arrays in nested containers, as a pickle or a torch file holds them, in one flat list with their paths."""
+"""The arrays in the nested containers of a pickle or a torch file, as one flat list with their paths."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def flatten(tree: object, entries: int, budget: Budget, unwrap: Callable[[Any], 
 
     Lists of numbers count as arrays. A sequence of exactly two containers is the published form
     ((logits, labels) of validation, (logits, labels) of test). `entries` bounds the entries visited: a small file can
-    refer to one list many times over, but an honest tree has no more entries than the file has instructions.
+    refer to one list many times, but an ordinary tree has no more entries than the file has instructions.
     """
     walk = _Walk(entries + MAX_ARRAYS, budget, unwrap)
     walk.visit(tree, (), None)
@@ -61,7 +61,7 @@ class _Walk:
             self.enter(node, path, split)
 
     def enter(self, node: Any, path: ArrayPath, split: str | None) -> None:
-        self.spend(len(node))
+        self.count(len(node))
         if len(path) > MAX_DEPTH or len(self.raw.arrays) > MAX_ARRAYS:
             problem = "nests its containers too deeply to be logits"
             raise LogitFileError(problem, "save a flat dict of arrays", file=self.file)
@@ -85,7 +85,7 @@ class _Walk:
 
     def from_list(self, node: list[Any] | tuple[Any, ...], path: ArrayPath, split: str | None) -> RawArray:
         """A list of numbers or of words, or a list of rows of numbers."""
-        self.spend(sum(len(row) for row in node if isinstance(row, list | tuple)))
+        self.count(sum(len(row) for row in node if isinstance(row, list | tuple)))
         problem = "is a list of unequal or mixed entries"
         unusable = RawArray(self.file, path, None, "list", (len(node),), split, problem=problem)
         kinds = set(map(type, node))
@@ -96,7 +96,7 @@ class _Walk:
             kinds = {kind for row in node for kind in set(map(type, row))}
         return RawArray.of(self.file, path, np.array(node), split=split) if kinds <= _NUMBERS else unusable
 
-    def spend(self, entries: int) -> None:
+    def count(self, entries: int) -> None:
         self.entries -= entries
         if self.entries < 0:
             problem = "repeats its lists until they are larger than the file"

@@ -75,7 +75,7 @@ def numpy_table(budget: Budget) -> dict[tuple[str, str], Any]:
 
     def encoded(text: str) -> bytes:
         """Bytes that an old pickle wrote as text; one text may be encoded many times, hence the charge."""
-        budget.spend("the pickle", len(text))
+        budget.charge("the pickle", len(text))
         return text.encode("latin-1")
 
     def view_of(raw: object, dtype: object, shape: object, order: object) -> Array | Unusable:

@@ -1,6 +1,6 @@
-"""What goes into a reader, a `Source`, and what comes out: a `RawFile` of raw arrays.
+"""The input of a reader, a `Source`, and its output, a `RawFile` of raw arrays.
 
-Raw arrays have names; what they mean is decided later, by `roles`.
+Raw arrays have names; `roles` decides later what they mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from smart_core.formatting import printable
 
 MAX_ARRAYS = 10_000
 BFLOAT16 = "bfloat16"
-"""A type that NumPy lacks: such arrays are kept as uint16 bits and widened when they are used."""
+"""A type that NumPy lacks: such arrays are kept as uint16 and widened when they are used."""
 
 ArrayPath = tuple[str | int, ...]
 """Where an array is in the containers of its file: names of dict entries and positions in lists."""
@@ -84,7 +84,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class RawArray:
-    """One array of a file, read-only; `problem` says why it cannot be used, if so, and `fix` what to do."""
+    """One array of a file, read-only. If it cannot be used, `problem` says why and `fix` what to do."""
 
     file: str
     path: ArrayPath
@@ -92,15 +92,15 @@ class RawArray:
     dtype: str
     shape: tuple[int, ...] = ()
     split: str | None = None
-    """`val` or `test`, where the structure of the file says so."""
+    """`val` or `test`, if the structure of the file says so."""
     role: str | None = None
-    """Where the structure of the file says so (the columns of a table); otherwise names and shapes decide."""
+    """Given by the structure of the file (the columns of a table); otherwise names and shapes decide."""
     problem: str | None = None
     fix: str = _SAVE_PLAIN
 
     @classmethod
     def of(cls, file: str, path: ArrayPath, array: Array, dtype: str | None = None, **known: Any) -> RawArray:
-        """Any NumPy array; one that holds neither numbers nor text gets a problem."""
+        """Return a raw array; one that holds neither numbers nor text is unusable."""
         if array.dtype.kind not in "biufUS":
             return cls.unusable(file, path, array.dtype, array.shape, **known)
         array = array.view()
@@ -111,7 +111,7 @@ class RawArray:
     def unusable(
         cls, file: str, path: ArrayPath, dtype: np.dtype[Any], shape: tuple[int, ...], **known: Any
     ) -> RawArray:
-        """An array that is in the file but holds neither numbers nor text."""
+        """Return an array of the file that holds neither numbers nor text."""
         problem, fix = _PROBLEMS.get(dtype.kind, (f"holds {dtype.name} instead of numbers", _SAVE_PLAIN))
         if dtype.kind == "O" and shape == ():
             problem, fix = "is one Python object, such as a dict", "save the arrays in it with np.savez(path, **arrays)"
@@ -125,12 +125,12 @@ class RawArray:
 
     @property
     def label(self) -> str:
-        """The array in a sentence."""
+        """How a sentence refers to the array."""
         return f"array '{self.key}'" if self.path else "the array"
 
     @property
     def values(self) -> Array:
-        """The array, or the error that says why it cannot be used."""
+        """The array; raises if it cannot be used."""
         if self.array is None:
             raise self.error(str(self.problem), self.fix)
         return widen_bfloat16(self.array) if self.dtype == BFLOAT16 else self.array
@@ -143,11 +143,11 @@ class RawArray:
         return "f" if self.dtype == BFLOAT16 else self.array.dtype.kind
 
     def error(self, problem: str, *fixes: str | Fix) -> LogitFileError:
-        """The error that this array has a problem."""
+        """Return the error that this array has a problem."""
         return LogitFileError(f"{self.label} {problem}", *fixes, file=self.file)
 
     def notice(self, code: str, text: str, cure: Cure | None = None) -> Notice:
-        """A notice about this array."""
+        """Return a notice about this array."""
         return Notice(code, f"{self.file}: {self.label} {text}", cure)
 
 
@@ -161,17 +161,17 @@ class Column:
 
 @dataclass
 class RawFile:
-    """Everything that one file holds, as plain arrays and text; the file itself is not kept."""
+    """The content of one file as plain arrays and text; the file itself is not kept."""
 
     name: str
     arrays: list[RawArray] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     columns: Sequence[Column] | None = None
-    """Of a table: which of them belong together in an array is decided by their roles."""
+    """Of a table: their roles decide which columns form one array."""
     has_header: bool = False
     """Of a table: whether the names of its columns are its own."""
     split: str | None = None
-    """`val` or `test`, where the caller says so."""
+    """`val` or `test`, if the caller says so."""
     folder: str = ""
 
     @property
@@ -181,7 +181,7 @@ class RawFile:
 
 
 def widen_bfloat16(bits: Array) -> Array:
-    """bfloat16 bits (uint16) as float32: the upper half of the float32 with the same value."""
+    """Return bfloat16 bits (uint16) as float32, of which they are the upper half."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 

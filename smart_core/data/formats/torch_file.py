@@ -168,7 +168,7 @@ def strided(file: str, raw: bytes | bytearray, order: Order, code: str, offset: 
     count = int(np.prod(size, dtype=object))
     if count == 0:
         return np.empty(size, dtype=dtype)
-    Budget(file, len(raw)).spend("a tensor", count * dtype.itemsize)
+    Budget(file, len(raw)).charge("a tensor", count * dtype.itemsize)
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if (last + 1) * dtype.itemsize > len(raw):
         raise LogitFileError(f"a tensor of shape {size} is larger than its bytes in the file", DAMAGED, file=file)

@@ -73,7 +73,7 @@ class Interpreter:
                 raise LogitFileError("is not a complete pickle", DAMAGED, file=self.file)
             self.steps += 1
             if self.steps % 1024 == 0:
-                self._budget.spend("the pickle", 1024 * STEP_BYTES)
+                self._budget.charge("the pickle", 1024 * STEP_BYTES)
             if self.steps > MAX_STEPS:
                 raise self._error("has too many instructions for arrays")
             if opcode.name == "STOP":

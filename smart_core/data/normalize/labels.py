@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from smart_core.data.formats.raw import RawArray
-from smart_core.data.logitset import Array, Notice
-from smart_core.data.options import START_AT_0, START_AT_1
+from smart_core.data.logitset import Array, Cure, Notice
 from smart_core.data.roles.assign import is_one_hot
 from smart_core.formatting import plural, printable, quoted, shape_text
 
@@ -18,6 +17,8 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u
 
 Names go on to figures, tables, files and terminals, and each of these could fail on one of them.
 """
+START_AT_0 = Cure("labels_start_at", 0, "Labels start at 0")
+START_AT_1 = Cure("labels_start_at", 1, "Labels start at 1")
 _ONE_INTEGER_PER_ROW = "give one integer per row"
 
 

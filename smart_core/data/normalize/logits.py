@@ -9,21 +9,20 @@ from typing import NewType
 import numpy as np
 
 from smart_core.data.formats.raw import RawArray
-from smart_core.data.logitset import Array, Notice, read_only
-from smart_core.data.options import (
-    COLUMNS_ARE_SAMPLES,
-    PROBABILITIES,
-    ROWS_ARE_SAMPLES,
-    THESE_ARE_LOGITS,
-    THESE_ARE_PERCENTAGES,
-    THESE_ARE_PROBABILITIES,
-)
+from smart_core.data.logitset import Array, Cure, Notice, read_only
 from smart_core.data.roles.assign import squeezed
 from smart_core.errors import Fix
 from smart_core.formatting import plural, shape_text
 
 LogitMatrix = NewType("LogitMatrix", np.ndarray)
 ProbabilityMatrix = NewType("ProbabilityMatrix", np.ndarray)
+
+LOGITS, PROBABILITIES = "logits", "probabilities"
+THESE_ARE_LOGITS = Cure("values", LOGITS, "These are logits")
+THESE_ARE_PROBABILITIES = Cure("values", PROBABILITIES, "These are probabilities")
+THESE_ARE_PERCENTAGES = Cure("values", PROBABILITIES, "These are percentages")
+ROWS_ARE_SAMPLES = Cure("transposed", False, "The rows are the samples")
+COLUMNS_ARE_SAMPLES = Cure("transposed", True, "The columns are the samples")
 
 LARGEST = float(np.finfo(np.float32).max)
 TINY = float(np.finfo(np.float32).tiny)

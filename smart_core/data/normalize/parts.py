@@ -1,4 +1,4 @@
-"""The arrays of each split in one form; whatever must be the same for both splits is decided here."""
+"""From assigned arrays to the parts of a set; decisions that both splits must share are made here."""
 
 from __future__ import annotations
 
@@ -11,16 +11,34 @@ from smart_core.data.formats.raw import RawArray
 from smart_core.data.logitset import Array, Notice, Part, read_only
 from smart_core.data.normalize import extras
 from smart_core.data.normalize.labels import binary, flat_labels, text_to_codes, zero_based
-from smart_core.data.normalize.logits import logits_of, oriented
-from smart_core.data.options import Options
+from smart_core.data.normalize.logits import LOGITS, PROBABILITIES, logits_of, oriented
 from smart_core.data.roles.assign import WHOLE, Assignment, could_be_labels, squeezed
 from smart_core.errors import LogitFileError
 from smart_core.formatting import plural
 
 
+@dataclass(frozen=True)
+class Options:
+    """The arguments of `load` that override a guess about values; None keeps the guess."""
+
+    values: str | None = None
+    labels_start_at: int | None = None
+    transposed: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("values", (LOGITS, PROBABILITIES)),
+            ("labels_start_at", (0, 1)),
+            ("transposed", (True, False)),
+        ):
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                raise LogitFileError(f"{name} must be {allowed[0]} or {allowed[1]}, not {value}.")
+
+
 @dataclass(frozen=True, eq=False)
 class Unlabelled:
-    """Logits (N, K) and, where the file has them, the features (N, D) of the same rows."""
+    """Logits (N, K) and, if the file has them, the features (N, D) of the same rows."""
 
     logits: Array
     features: Array | None
@@ -30,7 +48,7 @@ class Unlabelled:
 def parts_of(
     assigned: Assignment, options: Options, notices: list[Notice]
 ) -> tuple[dict[str, Part], tuple[str, ...] | None]:
-    """({split: part}, class names) from the arrays of each split."""
+    """Return ({split: part}, class names) from the arrays of each split."""
     parts = assigned.parts.values()
     label_items = [part["labels"] for part in parts]
     score_items = [part["logits"] for part in parts]
@@ -57,7 +75,7 @@ def parts_of(
 def unlabelled_of(
     assigned: Assignment, classes: int | None, options: Options, notices: list[Notice]
 ) -> dict[str, Unlabelled]:
-    """The logits of each split, under the prefix of its arrays ("", "val_" or "test_")."""
+    """Return the logits of each split under the prefix of its arrays ("", "val_" or "test_")."""
     items = [part["logits"] for part in assigned.parts.values()]
     rows = [_sample_count(part, classes) for part in assigned.parts.values()]
     scores = oriented(items, rows, options.transposed, notices)
@@ -73,7 +91,7 @@ def unlabelled_of(
 
 
 def _sample_count(part: Mapping[str, RawArray], classes: int | None) -> int | None:
-    """The number of samples, from the labels beside the logits, else from the number of classes."""
+    """Return the number of samples, from the labels if there are any, else from the number of classes."""
     labels = part.get("labels")
     if labels is not None and could_be_labels(labels) and sum(n != 1 for n in labels.shape) == 1:
         return max(labels.shape)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from smart_core.data.formats.raw import RawArray, RawFile
-from smart_core.data.logitset import Array, Notice
-from smart_core.data.options import BY_HAND
+from smart_core.data.logitset import Array, Cure, Notice
 from smart_core.data.roles.names import ROLES, ROW_ROLES, parse_role, preference, role_of, split_of, splits_named
 from smart_core.errors import Fix, LogitFileError
 from smart_core.formatting import first_few, plural, quoted, shape_text
@@ -18,6 +17,7 @@ WHOLE = "whole"
 """The split of arrays that are not divided into `val` and `test` yet."""
 IGNORED = "ignored"
 """The role of arrays that are not used."""
+BY_HAND = Cure("roles", None, "Choose the arrays by hand")
 
 Roles = Mapping[str, str | None]
 """Role -> the array that has it, or None where it is to be left out."""
