@@ -1,13 +1,13 @@
-"""The door: page settings, the menu, and the frame around every page."""
+"""The entry point of the app: page settings, the menu, the sidebar, and the selected page."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared import frame, routing
+from pages.shared import navigation, sidebar
 
 st.set_page_config(page_title="Calibration", page_icon="🎯", layout="wide")
-page = routing.menu()
-place_of_link = frame.draw(page)
-routing.run(page)
-frame.link(place_of_link)
+page = navigation.menu()
+place_of_link = sidebar.draw(page)
+navigation.run(page)
+sidebar.draw_link(place_of_link)

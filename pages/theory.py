@@ -1,36 +1,29 @@
-"""Theory: the paper's statements, computed on the loaded data and on a simulator whose truth is known."""
+"""Theory: the paper's statements, computed on the selected data set and on a simulator with known truth."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared import (
-    library,
-    routing,
-    show,
-    theory_certificate,
-    theory_margin,
-    theory_playground,
-    theory_probe,
-)
+from pages.shared import charts, datasets, navigation
+from pages.shared.components import python_code
+from pages.shared.theory import certificate, margin_bounds, nll, playground
 
-routing.enter()
+navigation.enter()
 
 VIEWS = {
-    "Margin bounds": theory_margin.view,
-    "smCE certificate": theory_certificate.view,
-    "NLL against calibration": theory_probe.view,
-    "Playground": theory_playground.view,
+    "Margin bounds": margin_bounds.view,
+    "smCE certificate": certificate.view,
+    "NLL against calibration": nll.view,
+    "Playground": playground.view,
 }
-"""Tab -> what draws it and gives its Python; only the open one is drawn."""
+"""Tab -> the function that draws it and returns its Python code. Only the open tab is drawn."""
 
-data = library.current()
-look = {"dark": show.dark(), "uirevision": data.content_hash}
+data = datasets.current()
 st.title("Theory")
-st.markdown("The paper's statements, computed: on the loaded data, and on a simulator whose truth is known.")
+st.markdown("The paper's statements, computed on your data and on a simulator whose truth is known.")
 code = ""
 for tab, view in zip(st.tabs(list(VIEWS), key="view", bind="query-params"), VIEWS.values(), strict=True):
     if tab.open:
         with tab:
-            code = view(data, look)
-show.python(library.load_code() + code)
+            code = view(data, charts.look(data))
+python_code(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import socket
 import sys
@@ -15,9 +16,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
-from pages.shared.desk import SETS_KEPT
+from pages.shared.session import MAX_DATASETS
 from smart_core.cli import main
-from smart_core.cli.dashboard import MAX_SETS, Given, address, is_loopback, opened, read
+from smart_core.cli.dashboard import MALLOC, MAX_SETS, Given, address, is_loopback, opened, read
 from smart_core.data.samples import sample_names
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT
@@ -105,6 +106,26 @@ def test_a_port_that_is_taken_is_said_and_the_default_moves_on(
     assert "--server.headless=true" in served()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the settings are glibc's")
+def test_the_server_starts_with_malloc_settings(
+    served: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(os, "execve", lambda path, arguments, environment: started.append(environment))
+    for name in MALLOC:
+        monkeypatch.delenv(name, raising=False)
+    assert main(["dashboard"]) == 0
+    assert started == []  # called from Python: its process is not ours to replace
+    monkeypatch.setattr(sys, "argv", ["smart", "dashboard"])
+    assert main(["dashboard"]) == 0
+    (environment,) = started
+    assert environment == {**os.environ, **MALLOC}
+    monkeypatch.setattr(sys, "argv", ["smart", "dashboard"])
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
+    assert main(["dashboard"]) == 0
+    assert len(started) == 1  # restarted before, or set by the user
+
+
 def test_others_are_let_in_only_when_asked_and_it_is_said(
     served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str]
 ):
@@ -133,15 +154,15 @@ def opens_with(query: dict[str, str] | None = None) -> AppTest:
 def test_every_new_session_opens_with_what_was_given(
     folder: Path, served: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ):
-    assert MAX_SETS == SETS_KEPT
+    assert MAX_SETS == MAX_DATASETS
     assert main(["dashboard", "bundle1.npz", "bundle0.npz", "sample:digits"]) == 0
     first, second = opened.sets
     for _ in range(2):
         app = opens_with()
         assert app.session_state["data"] == first.data.content_hash[:12]
-        titles = [held.title for held in app.session_state["desk"].sets.values()]
+        titles = [held.title for held in app.session_state["session"].datasets.values()]
         assert sorted(titles) == ["bundle0", "bundle1"]
-    assert app.session_state["desk"].sets[second.data.content_hash[:12]].data is second.data
+    assert app.session_state["session"].datasets[second.data.content_hash[:12]].data is second.data
     assert opens_with({"data": "digits"}).session_state["data"] == "digits"
     monkeypatch.setattr(opened, "sets", [])
     assert opens_with().session_state["data"] == "digits"
@@ -151,7 +172,7 @@ def test_two_files_of_one_name_have_titles_of_their_own(folder: Path, monkeypatc
     contents = [(folder / f"bundle{number}.npz").read_bytes() for number in range(2)]
     monkeypatch.setattr(opened, "sets", [Given(sc.load(content, name="same.npz"), "") for content in contents])
     app = opens_with()
-    assert {held.title for held in app.session_state["desk"].sets.values()} == {"same", "same (2)"}
+    assert {held.title for held in app.session_state["session"].datasets.values()} == {"same", "same (2)"}
 
 
 def test_a_sample_is_named_wherever_a_file_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

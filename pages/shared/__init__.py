@@ -1,1 +1,1 @@
-"""What the pages share: routing, state keys, cached calls, wording."""
+"""What the pages share: the session and its results, and the parts that pages are built from."""

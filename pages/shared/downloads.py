@@ -1,4 +1,8 @@
-"""What can be taken away, as functions without arguments: a download runs outside the page's script."""
+"""Download buttons, file names, and the content of downloads.
+
+Content that takes time is a function without arguments, which Streamlit calls when the button is clicked. It runs
+outside the page's script and must not call `st`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,70 +19,70 @@ import streamlit as st
 from smart_core.calibrators.base import Calibrator
 from smart_core.data import Part
 from smart_core.errors import ExportError
-from smart_core.experiments import Comparison
-from smart_core.export import comparison_csv, comparison_json, comparison_latex, numpy_source, save_probabilities
+from smart_core.export import numpy_source, save_probabilities
 from smart_core.export.probabilities import Format
 from smart_core.figures.spreadsheet import without_formulas
 
-Download = Callable[[], bytes]
-
-TABLES: dict[str, tuple[str, Callable[[Comparison], str]]] = {
-    "CSV": ("text/csv", comparison_csv),
-    "JSON": ("application/json", comparison_json),
-    "LaTeX": ("text/x-tex", lambda ranked: comparison_latex(ranked, methods="rows")),
+MEDIA_TYPES = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "tex": "text/x-tex",
+    "py": "text/x-python",
+    "html": "text/html",
+    "zip": "application/zip",
 }
-"""Form of a leaderboard -> its media type, and how it is written."""
+"""File extension -> media type; every other file is `application/octet-stream`."""
 
-ENDINGS = {"CSV": "csv", "JSON": "json", "LaTeX": "tex"}
+
+def button(label: str, data: bytes | Callable[[], bytes], file_name: str, key: str, **options: Any) -> None:
+    """Draw a download button; clicking it does not rerun the page."""
+    media_type = MEDIA_TYPES.get(file_name.rpartition(".")[2], "application/octet-stream")
+    st.download_button(label, data=data, file_name=file_name, mime=media_type, key=key, on_click="ignore", **options)
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """A table as a CSV file; text that a spreadsheet would run as a formula is marked as text."""
+    """Return a table as a CSV file; text that a spreadsheet would run as a formula is quoted."""
     return str(without_formulas(frame).to_csv(index=False)).encode()
 
 
 def json_bytes(frame: pd.DataFrame) -> bytes:
-    """A table as a JSON list of rows in full precision; what is no number (NaN, infinity) is null."""
+    """Return a table as a JSON list of rows in full precision; NaN and infinity become null."""
     return str(frame.to_json(orient="records", indent=1, double_precision=15)).encode()
 
 
-NUMBERS: dict[str, tuple[str, Callable[[pd.DataFrame], bytes]]] = {
-    "CSV": ("text/csv", csv_bytes),
-    "JSON": ("application/json", json_bytes),
-}
-"""Form of a chart's numbers -> its media type, and how it is written."""
-
-
-def stem(*names: str) -> str:
-    """The beginning of a file's name: `cifar-10-corrupted-smart`."""
+def file_stem(*names: str) -> str:
+    """Return a file name without its extension: `cifar-10-corrupted-smart`."""
     words = [re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in names]
     return "-".join(word for word in words if word)[:80] or "calibration"
 
 
-def module(*names: str) -> str:
-    """The same as a Python module's name: `cifar_10_smart`."""
-    name = stem(*names).replace("-", "_")
+def module_name(*names: str) -> str:
+    """Return the same as the name of a Python module: `cifar_10_smart`."""
+    name = file_stem(*names).replace("-", "_")
     return name if name[0].isalpha() else f"calibrator_{name}"
 
 
-def probabilities(calibrator: Calibrator, part: Part, form: Format, full: bool) -> Download:
-    """The calibrated probabilities of a part; as a table, of the predicted class only unless `full`."""
+def probabilities(calibrator: Calibrator, part: Part, form: Format, full: bool) -> Callable[[], bytes]:
+    """Return a function that writes the calibrated probabilities of a part.
 
-    def made() -> bytes:
+    Unless `full`, the file has the predicted class and its confidence only.
+    """
+
+    def content() -> bytes:
         stream = io.BytesIO()
         save_probabilities(calibrator, part, stream, format=form, full=full)
         return stream.getvalue()
 
-    return made
+    return content
 
 
 def numpy_file(calibrator: Calibrator) -> tuple[bytes | None, str]:
-    """The Python file that needs NumPy only, or None and the sentence that says why there is none."""
+    """Return the Python file that needs only NumPy, or None and the reason why there is none."""
     return _numpy_file(fingerprint(calibrator), calibrator)
 
 
 def fingerprint(calibrator: Calibrator) -> str:
-    """SHA-256 of the method, its settings and all that it has learned."""
+    """Return the SHA-256 of the method, its settings and its learned parameters."""
     digest = hashlib.sha256(repr((calibrator.id, calibrator.settings_dict(), calibrator.classes_)).encode())
     for name, tensor in sorted(calibrator.state().items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
@@ -91,7 +96,7 @@ def _numpy_file(content_hash: str, _calibrator: Calibrator) -> tuple[bytes | Non
 
 
 def written_for_numpy(calibrator: Calibrator) -> tuple[bytes | None, str]:
-    """As `numpy_file`, without a memory."""
+    """Compute `numpy_file` without the cache."""
     try:
         return numpy_source(calibrator).encode(), ""
     except ExportError as error:

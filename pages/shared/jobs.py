@@ -1,9 +1,8 @@
-"""Long work outside the page's script: a thread that reports, can be cancelled, and keeps what is finished.
+"""Long computations as background jobs: threads that report progress, can be cancelled, and keep what they finished.
 
-Streamlit runs a page's script again at every touch and on every change of page. A job does not belong to a script:
-it belongs to the session's tray, which is drawn beside every page. Work writes into plain dictionaries of the session
-and never touches `st`. It must not hold the tray or the desk: when a session is gone, nothing but the work would keep
-it alive, and the tray's end is what cancels the work.
+Streamlit runs a page's script again at every interaction, so a job belongs to the session and not to a script run. Its
+work writes results into the session's dictionaries and never calls `st`. The work must not reference the `JobList` or
+the `Session`: a job that outlives its session is cancelled when the `JobList` is garbage collected.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pages.shared import memory
@@ -22,35 +21,34 @@ from smart_core.progress import Run
 
 Work = Callable[[Run], None]
 
-AT_ONCE = max(2, os.cpu_count() or 2)
-"""Jobs that compute at the same time in this server; the others wait their turn, so that pages still open."""
+MAX_RUNNING = max(2, os.cpu_count() or 2)
+"""Jobs of all sessions that run at once. The others wait, so that pages stay responsive."""
 
-KEPT = 6
-"""Finished jobs a tray remembers."""
+MAX_FINISHED = 6
+"""Finished jobs that a session remembers."""
+
+MAX_ERROR_LENGTH = 200
+"""Characters of an unexpected error that are shown."""
 
 
-LONGEST_REASON = 200
-"""Characters of an unforeseen error that are shown."""
+class JobQueue:
+    """First come, first served: at most `slots` jobs run at once."""
 
-
-class Line:
-    """First come, first served: `AT_ONCE` jobs at a time."""
-
-    def __init__(self, places: int) -> None:
-        self._places = places
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
         self._waiting: list[object] = []
-        self._inside = 0
+        self._running = 0
         self._changed = threading.Condition()
 
-    def enter(self, cancel: threading.Event) -> bool:
-        """Wait for a place; False if cancelled before there was one."""
+    def acquire(self, cancel: threading.Event) -> bool:
+        """Wait for a slot; return False if cancelled before one was free."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
             while not cancel.is_set():
-                if self._waiting[0] is ticket and self._inside < self._places:
+                if self._waiting[0] is ticket and self._running < self._slots:
                     self._waiting.remove(ticket)
-                    self._inside += 1
+                    self._running += 1
                     self._changed.notify_all()
                     return True
                 self._changed.wait(timeout=0.1)
@@ -58,34 +56,35 @@ class Line:
             self._changed.notify_all()
             return False
 
-    def leave(self) -> None:
+    def release(self) -> None:
+        """Free the slot."""
         with self._changed:
-            self._inside -= 1
+            self._running -= 1
             self._changed.notify_all()
 
 
-_LINE = Line(AT_ONCE)
+_QUEUE = JobQueue(MAX_RUNNING)
 
 
 @dataclass(eq=False)
 class Job:
-    """One piece of long work: what it is called, how far it is, and how it ended."""
+    """One long computation: its title, progress and outcome."""
 
     title: str
     kind: str
-    """What it works on, so that a page finds its own: "compare", "sensitivity", ..."""
-    about: str
-    """Content hash of the data set it works on."""
+    """What it computes, so that a page finds its own jobs: "compare", "sensitivity", ..."""
+    data_hash: str
+    """Content hash of the data set."""
     cancel: threading.Event = field(default_factory=threading.Event)
     fraction: float = 0.0
-    words: str = "waiting for another computation"
+    message: str = "waiting for other jobs"
     state: str = "waiting"
     """waiting, running, done, cancelled or failed."""
-    reason: str = ""
+    error: str = ""
     """Why it failed, in one sentence."""
     steps: int = 1
-    """Parts of equal share that it consists of."""
-    began: float | None = None
+    """Number of parts that make up the job, each with an equal share of the progress."""
+    started: float | None = None
     ended: float | None = None
 
     @property
@@ -95,98 +94,103 @@ class Job:
 
     @property
     def steps_done(self) -> int:
-        """Parts that are finished."""
+        """Number of finished parts."""
         return int(self.fraction * self.steps + 1e-9)
 
-    def seconds(self) -> float:
-        """How long it has run, or ran."""
-        return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
+    def elapsed(self) -> float:
+        """Return the seconds since it started, or that it took."""
+        return 0.0 if self.started is None else (self.ended or time.monotonic()) - self.started
 
-    def seconds_left(self) -> float | None:
-        """By the share done so far; None until there is enough to go by."""
-        if self.state != "running" or self.fraction < 0.02 or self.seconds() < 1.0:
+    def remaining(self) -> float | None:
+        """Return the estimated seconds left, or None while there is too little progress for an estimate."""
+        if self.state != "running" or self.fraction < 0.02 or self.elapsed() < 1.0:
             return None
-        return self.seconds() * (1.0 - self.fraction) / self.fraction
+        return self.elapsed() * (1.0 - self.fraction) / self.fraction
 
-    def matches(self, kind: str | None, about: str | None) -> bool:
-        """Whether it is of this kind and on this data set, None standing for any."""
-        return kind in (None, self.kind) and about in (None, self.about)
+    def matches(self, kind: str | None, data_hash: str | None) -> bool:
+        """Return whether it is of this kind and on this data set; None matches everything."""
+        return kind in (None, self.kind) and data_hash in (None, self.data_hash)
 
-    def hear(self, fraction: float, words: str) -> None:
-        """The line's progress."""
+    def report(self, fraction: float, message: str) -> None:
+        """Take over the progress that the work reports."""
         self.fraction = fraction
-        self.words = words or self.words
+        self.message = message or self.message
 
 
-class Tray:
-    """The jobs of one session, newest first. When the session is gone, what still runs is cancelled."""
+class JobList:
+    """The jobs of one session, latest first. When the session is gone, those that still run are cancelled."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self._jobs: list[Job] = []
         self._cancels: list[threading.Event] = []
         memory.watch()
-        weakref.finalize(self, _session_over, self._cancels).atexit = False
+        weakref.finalize(self, _end_session, self._cancels).atexit = False
 
-    def start(self, title: str, work: Work, *, kind: str, about: str, steps: int = 1) -> Job:
-        """Begin the work in a thread of its own; one of the same kind on the same data is cancelled first."""
-        for other in self.jobs:
-            if other.active and (other.kind, other.about) == (kind, about):
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def start(self, title: str, work: Work, *, kind: str, data_hash: str, steps: int = 1) -> Job:
+        """Run the work in a new thread; an active job of the same kind on the same data set is cancelled first."""
+        for other in self._jobs:
+            if other.active and (other.kind, other.data_hash) == (kind, data_hash):
                 other.cancel.set()
-        job = Job(title, kind, about, steps=steps)
-        self.jobs = [job, *[other for other in self.jobs if other.active], *self._remembered()]
-        self._cancels[:] = [other.cancel for other in self.jobs if other.active]
+        job = Job(title, kind, data_hash, steps=steps)
+        active = [other for other in self._jobs if other.active]
+        finished = [other for other in self._jobs if not other.active]
+        self._jobs = [job, *active, *finished[:MAX_FINISHED]]
+        self._cancels[:] = [other.cancel for other in self._jobs if other.active]
         try:
             threading.Thread(target=_run, args=(job, work), name=f"job {title}", daemon=True).start()
-        except RuntimeError:  # the system gives no more threads
-            job.reason, job.state = "The server is too busy to begin it; try again in a moment.", "failed"
+        except RuntimeError:  # the system cannot start another thread
+            job.error, job.state = "The server is too busy to start it; try again in a moment.", "failed"
         return job
 
-    def active(self, kind: str | None = None, about: str | None = None) -> Job | None:
-        """The newest job that waits or runs, of a kind and on a data set where these are given."""
-        return next((job for job in self.jobs if job.active and job.matches(kind, about)), None)
+    def active(self, kind: str | None = None, data_hash: str | None = None) -> Job | None:
+        """Return the latest active job of this kind and on this data set; None matches everything."""
+        return next((job for job in self._jobs if job.active and job.matches(kind, data_hash)), None)
 
-    def latest(self, kind: str, about: str) -> Job | None:
-        """The newest job of a kind on a data set, whatever became of it."""
-        return next((job for job in self.jobs if job.matches(kind, about)), None)
-
-    def _remembered(self) -> list[Job]:
-        return [job for job in self.jobs if not job.active][:KEPT]
+    def latest(self, kind: str, data_hash: str) -> Job | None:
+        """Return the latest job of this kind on this data set, whatever its state."""
+        return next((job for job in self._jobs if job.matches(kind, data_hash)), None)
 
 
-def _session_over(cancels: list[threading.Event]) -> None:
+def _end_session(cancels: list[threading.Event]) -> None:
     for cancel in cancels:
         cancel.set()
-    memory.session_over()
+    memory.session_ended()
 
 
 def _run(job: Job, work: Work) -> None:
-    if not _LINE.enter(job.cancel):
+    if not _QUEUE.acquire(job.cancel):
         job.state = "cancelled"
         return
-    job.began, job.state, job.words = time.monotonic(), "running", "starting"
+    job.started, job.state, job.message = time.monotonic(), "running", "starting"
     try:
-        work(Run(job.hear, job.cancel))
+        work(Run(job.report, job.cancel))
         job.state = "cancelled" if job.cancel.is_set() else "done"
     except Cancelled:
         job.state = "cancelled"
-    except BaseException as error:  # an exit in a thread ends nothing but the job, and would leave it running for ever
+    except BaseException as error:  # SystemExit too: it would end this thread and leave the job "running" forever
         if not isinstance(error, SmartError):
             logging.getLogger("smart").error("the job %r failed", job.title, exc_info=True)
-        job.reason, job.state = _reason(error), "failed"
+        job.error, job.state = _sentence(error), "failed"
     finally:
         job.ended = time.monotonic()
-        _LINE.leave()
+        _QUEUE.release()
 
 
-def _reason(error: BaseException) -> str:
-    """What went wrong, in one sentence, whatever was raised."""
+def _sentence(error: BaseException) -> str:
+    """Return an error as one sentence."""
     if isinstance(error, MemoryError):
-        return "The server's memory did not suffice; take fewer seeds or a smaller data set."
+        return "The server ran out of memory; use fewer seeds or a smaller data set."
     try:
-        words = " ".join(str(error).split())
-    except Exception:  # an error that cannot even be written down
-        words = ""
+        text = " ".join(str(error).split())
+    except Exception:  # its __str__ raises
+        text = ""
     if isinstance(error, SmartError):
-        return words
-    about = f"{type(error).__name__}: {words[:LONGEST_REASON]}" if words else type(error).__name__
-    return f"It failed unexpectedly ({about})."
+        return text
+    about = f"{type(error).__name__}: {text[:MAX_ERROR_LENGTH]}" if text else type(error).__name__
+    return f"Unexpected error ({about})."

@@ -1,89 +1,124 @@
-"""The leaderboard as a table: one row a method, every figure with what noise could make of it."""
+"""The leaderboard of a data set: fit rows, find those that are stale, and rank the others.
+
+`fit` is what happens when a Fit button is clicked: it starts a job that calls `smart_core.compare` and stores each
+finished method as a row of the session. The sidebar then reruns the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
-from pages.shared.desk import Row
+from pages.shared import session
+from pages.shared.jobs import Job
+from pages.shared.session import LeaderboardRow, row_key
+from pages.shared.urls import DEFAULT_SEEDS
+from smart_core import LogitSet
 from smart_core.calibrators import methods
-from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison, MethodResult
-from smart_core.formatting import metric_range, metric_value
+from smart_core.experiments.compare import compare, ranked, summarise
+from smart_core.experiments.running import seeds_for
+from smart_core.progress import Run
 
-STALE = "settings changed: refit"
-OTHER_BINS = "other bins: judge again"
-QUIET = "color: #8A919C"
-"""Of rows that cannot be ranked; 3:1 or more on both backgrounds."""
+KIND = "compare"
+"""Kind of the jobs that fit rows."""
 
-LINE, BAR = 35, 16
-"""Pixels of a line of the table, and of the bar that scrolls it sideways."""
-MOST_LINES = 18
-"""Up to so many rows are shown at once."""
+RECOMMENDED = ("vanilla", "ts", "ets", "vector", "pts", "cts", "spline", "gc", "isotonic", "bbq", "smart")
+"""One or more quick methods of each family."""
 
 
-def leaderboard(
-    rows: Mapping[str, Row], ranked: Comparison | None, stale: Mapping[str, str], metric: str
-) -> pd.DataFrame:
-    """Ranked rows by the primary metric, then those made with other settings, then those that failed or cannot run.
+def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bins: int = 15) -> Job:
+    """Start a job that fits these methods with their chosen settings; each row appears when it is finished."""
+    here = session.current()
+    settings = {method: dict(chosen_settings(method)) for method in wanted}
+    rows, fits = here.rows, here.fits  # the job must not reference the session itself
 
-    `stale` gives the words for each row that was made otherwise. Without a ranking the rows are sorted, and none is
-    called better than another.
-    """
-    fresh = [id for id in rows if rows[id].result.available and id not in stale]
-    fresh.sort(key=lambda id: _rank(rows[id].result, metric))
-    old = [id for id in rows if rows[id].result.available and id in stale]
-    failed = {id: rows[id].result.reason or "failed" for id in rows if not rows[id].result.available}
-    table = [_line(rows[id].result, metric, "" if ranked is None else ranked.standing(id)) for id in fresh]
-    table += [_line(rows[id].result, metric, stale[id]) for id in old]
-    table += [{"method": id, "Method": methods()[id].label, "Verdict": reason} for id, reason in failed.items()]
-    return pd.DataFrame(table, columns=["method", "Method", "Verdict", *_columns(metric)])
+    def work(run: Run) -> None:
+        finished: list[str] = []
 
+        def store(result: MethodResult) -> None:
+            finished.append(result.id)
+            if run.progress is not None:  # before the row, because a new row reruns the page
+                run.progress(len(finished) / len(wanted), f"{methods()[result.id].label} is done")
+            rows[row_key(data, result.id)] = LeaderboardRow(result, settings[result.id], seeds, bins)
 
-def height(rows: int) -> int:
-    """Pixels of the table: the header, the rows, and the bar below them, which would else cut through the last."""
-    return LINE * (1 + min(rows, MOST_LINES)) + BAR
+        compare(
+            data,
+            list(wanted),
+            seeds,
+            bins=bins,
+            settings=settings,
+            progress=run.progress,
+            cancel=run.cancel,
+            on_result=store,
+            cache=fits,
+        )
 
-
-def greyed(table: pd.DataFrame) -> Any:
-    """The table with the rows that are not ranked in a quiet colour."""
-    quiet = table["Verdict"].map(lambda words: words not in ("best", "tied", "worse", ""))
-    return table.style.apply(lambda row: [QUIET if quiet[row.name] else ""] * len(row), axis=1)
-
-
-def _columns(metric: str) -> list[str]:
-    others = [METRICS[name].label for name in HEADLINE if name != metric]
-    primary = METRICS[metric].label
-    return [primary, "± seeds", "95 % interval", "floor", *others, "top-1", "parameters", "seconds"]
+    title = methods()[wanted[0]].label if len(wanted) == 1 else f"{len(wanted)} methods"
+    return here.jobs.start(f"Fit {title}", work, kind=KIND, data_hash=data.content_hash, steps=len(wanted))
 
 
-def _line(result: MethodResult, metric: str, verdict: str) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "method": result.id,
-        "Method": methods()[result.id].label,
-        "Verdict": verdict,
-        METRICS[metric].label: metric_value(metric, result.mean(metric)),
-        "± seeds": metric_value(metric, result.std(metric)),
-        "95 % interval": metric_range(metric, *result.ends(metric)),
-        "floor": metric_value(metric, result.floor_q95(metric)),
-        "top-1": "kept" if result.keeps_top1 else "may change",
-        "parameters": f"{result.parameters:,}",
-        "seconds": f"{result.fit_seconds:.2f}",
+def active_job(data: LogitSet) -> Job | None:
+    """Return the job that is fitting rows of a data set, if there is one."""
+    return session.current().jobs.active(KIND, data.content_hash)
+
+
+def chosen_settings(method: str) -> dict[str, Any]:
+    """Return the settings that were changed on Compare; empty for the defaults."""
+    return session.current().settings.get(method, {})
+
+
+def row(data: LogitSet, method: str) -> LeaderboardRow | None:
+    """Return the latest row of a method on a data set."""
+    return session.current().rows.get(row_key(data, method))
+
+
+def rows(data: LogitSet) -> dict[str, LeaderboardRow]:
+    """Return the row of every method that was fitted or failed on a data set, in the order of tables."""
+    found = {method: row(data, method) for method in methods()}
+    return {method: each for method, each in found.items() if each is not None}
+
+
+def fitted(data: LogitSet) -> dict[str, MethodResult]:
+    """Return the result of every fitted method, stale or not."""
+    return {method: each.result for method, each in rows(data).items() if each.result.available}
+
+
+def is_stale(each: LeaderboardRow, *, seeds: int | None = None, bins: int | None = None) -> bool:
+    """Return whether a row was computed with other settings, seeds or bins than the chosen ones."""
+    return needs_refit(each, seeds=seeds) or (bins is not None and each.bins != bins)
+
+
+def needs_refit(each: LeaderboardRow, *, seeds: int | None = None) -> bool:
+    """Return whether a row needs other fits; for other bins, its fits are only evaluated again."""
+    method = each.result.id
+    return each.settings != chosen_settings(method) or (
+        seeds is not None and seeds_for(method, each.seeds) != seeds_for(method, seeds)
+    )
+
+
+def fresh(data: LogitSet, *, seeds: int | None = None, bins: int | None = None) -> dict[str, MethodResult]:
+    """Return the results that are not stale and can be ranked together."""
+    return {
+        method: each.result
+        for method, each in rows(data).items()
+        if each.result.available and not is_stale(each, seeds=seeds, bins=bins)
     }
-    for name in HEADLINE:
-        if name != metric:
-            line[METRICS[name].label] = (
-                f"{metric_value(name, result.mean(name))} ({metric_range(name, *result.ends(name))})"
-            )
-    return line
 
 
-def best_of(results: Mapping[str, MethodResult], metric: str) -> str:
-    """The method that a table of these rows has on top."""
-    return min(results, key=lambda id: _rank(results[id], metric))
+def ranking(
+    data: LogitSet, results: dict[str, MethodResult], metric: str, bins: int, *, test: bool = True
+) -> Comparison:
+    """Rank results by a metric, with paired tests against the best.
 
-
-def _rank(result: MethodResult, metric: str) -> float:
-    return METRICS[metric].sort_key(result.mean(metric))
+    The ranking is cached in the session. With `test=False`, results that were not ranked before are only sorted: the
+    paired tests take a second on large sets, which is too long for each row that arrives during a job.
+    """
+    cache = session.current().rankings
+    # a cached ranking keeps its results alive, so their ids stay unique
+    key = f"{data.content_hash} {metric} {bins} {[id(result) for result in results.values()]}"
+    if key not in cache:
+        if not test:
+            return ranked(data, dict(results), metric)
+        cache[key] = summarise(data, dict(results), metric=metric, bins=bins)
+    return cache[key]

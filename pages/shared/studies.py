@@ -1,4 +1,4 @@
-"""Studies as jobs: started once, filling as they go, kept with what they were made with."""
+"""Studies as jobs: a study publishes partial results while it runs, and is kept with the settings it was run with."""
 
 from __future__ import annotations
 
@@ -12,123 +12,123 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import board, cached
-from pages.shared.desk import desk, study_key
+from pages.shared import cache, leaderboard, session
+from pages.shared.components import plain_text
 from pages.shared.jobs import Job
-from pages.shared.wording import plain_text
+from pages.shared.session import study_key
 from smart_core import Evaluation, LogitSet, evaluate
 from smart_core.experiments.method_result import bounded, fit_key
 from smart_core.experiments.running import fit_method
 from smart_core.formatting import duration, metric_value, plural
 from smart_core.progress import Run
 
+Settings = dict[str, Any]
 Publish = Callable[[Any], None]
 Compute = Callable[[Run, Publish], None]
 
 TIMING = "timing"
+"""Kind of the job that times one fit."""
+
 GREY = "<style>[class*='st-key-stale-'] { opacity: 0.45; }</style>"
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A result, whole or still filling, and the settings it was made with."""
+    """A complete or partial result, and the settings that it was computed with."""
 
     result: Any
-    made_with: dict[str, Any]
-    when: float = 0.0
-    """Seconds of the clock, to tell the newest."""
+    settings: Settings
+    published: float = 0.0
+    """Unix time, to find the latest study."""
 
 
-def start(data: LogitSet, kind: str, title: str, compute: Compute, made_with: dict[str, Any]) -> Job:
-    """Begin a study. `compute(run, publish)` publishes its result whenever there is more of it."""
-    here = desk()
-    studies, key = here.studies, _key(data, kind, made_with)
+def start(data: LogitSet, kind: str, title: str, compute: Compute, settings: Settings) -> Job:
+    """Start a study; `compute(run, publish)` publishes its result whenever more of it is finished."""
+    here = session.current()
+    studies, key = here.studies, _key(data, kind, settings)  # the job must not reference the session itself
 
     def publish(result: Any) -> None:
-        # a study goes on writing into its tables; the page reads a copy in which a cell is finished or empty
-        studies[key] = Study(copy.deepcopy(result), made_with, time.time())
+        # the study keeps writing into its result, and the page needs one that does not change
+        studies[key] = Study(copy.deepcopy(result), settings, time.time())
 
-    return here.tray.start(title, lambda run: compute(run, publish), kind=kind, about=data.content_hash)
+    return here.jobs.start(title, lambda run: compute(run, publish), kind=kind, data_hash=data.content_hash)
 
 
-def found(data: LogitSet, kind: str, made_with: dict[str, Any] | None = None) -> Study | None:
-    """The study made with these settings; the newest of its kind where there is none, or while one is running."""
-    studies = desk().studies
-    if made_with is not None and not running(data, kind):
-        exact: Study | None = studies.get(_key(data, kind, made_with))
+def find(data: LogitSet, kind: str, settings: Settings | None = None) -> Study | None:
+    """Return the study with these settings; if there is none, or while one runs, the latest of its kind."""
+    studies = session.current().studies
+    if settings is not None and not running(data, kind):
+        exact: Study | None = studies.get(_key(data, kind, settings))
         if exact is not None:
             return exact
-    beginning = study_key(data, f"{kind} {{")
-    alike = [study for key, study in studies.items() if key.startswith(beginning)]
-    return max(alike, key=lambda study: study.when, default=None)
+    prefix = study_key(data, f"{kind} {{")
+    same_kind = [study for key, study in studies.items() if key.startswith(prefix)]
+    return max(same_kind, key=lambda study: study.published, default=None)
 
 
 def running(data: LogitSet, kind: str) -> bool:
-    """Whether one is being computed."""
-    return desk().tray.active(kind, data.content_hash) is not None
+    """Return whether a study of this kind is being computed."""
+    return session.current().jobs.active(kind, data.content_hash) is not None
 
 
 @contextmanager
-def shown(study: Study, data: LogitSet, kind: str, now: dict[str, Any]) -> Iterator[None]:
-    """Where a study is drawn: greyed, and said in words, if it was made with other settings than those asked for."""
-    changed = [name for name, value in now.items() if _written(study.made_with.get(name)) != _written(value)]
+def grey_if_stale(study: Study, data: LogitSet, kind: str, settings: Settings) -> Iterator[None]:
+    """Draw a study; if it was run with other settings than the chosen ones, grey it out and say so."""
+    changed = [name for name, value in settings.items() if _json(study.settings.get(name)) != _json(value)]
     stale = bool(changed) and not running(data, kind)
     if stale:
-        then = "; ".join(f"{name} {_listed(study.made_with.get(name))}" for name in changed)
-        st.warning(f"Settings changed: run again. What is shown was made with {plain_text(then)}.")
+        used = "; ".join(f"{name} {_listed(study.settings.get(name))}" for name in changed)
+        st.warning(f"Settings changed: run again. These results were computed with {plain_text(used)}.")
         st.html(GREY)
     with st.container(key=f"{'stale' if stale else 'fresh'}-{kind}"):
         yield
 
 
 def fit_seconds(data: LogitSet) -> float | None:
-    """How long one fit of SMART takes here: as it did on Compare, or timed in the background; None until known.
+    """Return how long one fit of SMART takes: as on Compare, or timed by a job; None until that has finished.
 
-    The fit that is timed is SMART's first seed at its defaults, and Compare finds it done.
+    The timed fit is SMART's first seed with default settings, which Compare then finds in the cache.
     """
-    row = board.row(data, "smart")
+    row = leaderboard.row(data, "smart")
     if row is not None and row.result.available:
         return row.result.fit_seconds
-    here = desk()
+    here = session.current()
     fits, key = here.fits, _first_fit(data)
-    known = fits.get(key)
-    if known is not None:
-        return known[1]
+    cached = fits.get(key)
+    if cached is not None:
+        return cached[1]
 
     def work(run: Run) -> None:
         fit = fit_method("smart", data, run=run.part(0.0, 0.9))
-        fits[key] = (
-            fit.calibrator,
-            fit.seconds,
-            bounded(evaluate(fit.calibrator, data.test, run=run.part(0.9, 1.0)), 0),
-        )
+        evaluation = evaluate(fit.calibrator, data.test, run=run.part(0.9, 1.0))
+        fits[key] = (fit.calibrator, fit.seconds, bounded(evaluation, 0))
 
-    if here.tray.latest(TIMING, data.content_hash) is None:
-        here.tray.start("Time one fit of SMART", work, kind=TIMING, about=data.content_hash)
-        st.rerun()  # the tray is drawn before the page, and looks again by itself only once it holds a job
+    if here.jobs.latest(TIMING, data.content_hash) is None:
+        here.jobs.start("Time one fit of SMART", work, kind=TIMING, data_hash=data.content_hash)
+        st.rerun()  # the sidebar is drawn before the page, and polls only once it has a job
     return None
 
 
-def estimate(fits: int, seconds: float | None, trained: int | None = None) -> str:
-    """What a study will cost, before it is started; only `trained` of the fits, if given, take the time of SMART's."""
-    many = plural(fits, "fit")
+def cost(fits: int, seconds: float | None, trained: int | None = None) -> str:
+    """Return the estimated cost of a study; if `trained` is given, only that many fits take as long as SMART's."""
+    number = plural(fits, "fit")
     if seconds is None:
-        return f"{many}; one is being timed."
-    return f"{many}, about {duration((fits if trained is None else trained) * seconds)} here."
+        return f"{number}; timing one fit."
+    return f"{number}, about {duration((fits if trained is None else trained) * seconds)}."
 
 
-def chance(data: LogitSet, metric: str, bins: int) -> str:
-    """What noise alone makes of the metric on this test set, as a sentence; empty where that is not known."""
-    row = board.row(data, "smart")
+def noise_note(data: LogitSet, metric: str, bins: int) -> str:
+    """Return a sentence on the noise floor of the metric on this test set; empty if the floor is not known."""
+    row = leaderboard.row(data, "smart")
     if row is not None and row.bins == bins and metric in row.result.floor:
         floor = row.result.floor[metric].q95
-    elif metric == "ece" and (judged := _first_evaluation(data)) is not None:
-        floor = cached.fit_noise(judged, bins).floor.q95
+    elif metric == "ece" and (evaluation := _first_evaluation(data)) is not None:
+        floor = cache.fit_noise(evaluation, bins).floor.q95
     else:
         return ""
     return (
-        f"On these {len(data.test):,} test samples chance alone gives a perfectly calibrated model up to "
-        f"{metric_value(metric, floor)} (95\u00a0%): differences of that size may be noise."
+        f"A perfectly calibrated model reaches up to {metric_value(metric, floor)} by chance on these "
+        f"{len(data.test):,} test samples (95\u00a0%), so differences of that size may be noise."
     )
 
 
@@ -137,16 +137,16 @@ def _first_fit(data: LogitSet) -> str:
 
 
 def _first_evaluation(data: LogitSet) -> Evaluation | None:
-    known = desk().fits.get(_first_fit(data))
-    return None if known is None else known[2]
+    cached = session.current().fits.get(_first_fit(data))
+    return None if cached is None else cached[2]
 
 
-def _key(data: LogitSet, kind: str, made_with: dict[str, Any]) -> str:
-    return study_key(data, f"{kind} {_written(made_with)}")
+def _key(data: LogitSet, kind: str, settings: Settings) -> str:
+    return study_key(data, f"{kind} {_json(settings)}")
 
 
-def _written(value: Any) -> str:
-    """Settings as text: the same for a tuple and the list that a workspace makes of it."""
+def _json(value: Any) -> str:
+    """Return settings as text, the same for a tuple as for the list that a workspace makes of it."""
     return json.dumps(value, sort_keys=True)
 
 

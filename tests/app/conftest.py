@@ -12,7 +12,7 @@ from streamlit.runtime.pages_manager import PagesManager
 def menu_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """AppTest forgets at every run that the menu is drawn by dashboard.py and not from the folder `pages`.
 
-    Then a page's file runs first and starts over through dashboard.py (`routing.enter`), and on that way a
+    Then a page's file runs first and starts over through dashboard.py (`navigation.enter`), and on that way a
     click is lost. On a server this can only happen at the first request, where nothing has been clicked; the browser
     tests cover it.
     """

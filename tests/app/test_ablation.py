@@ -10,7 +10,7 @@ import pytest
 import sample_logits
 import smart_core as sc
 from smart_core.indicators import INDICATORS
-from tests.app.studying import binned_error, bring, charts, click, desk, open_page, run_snippet, settle, words
+from tests.app.driver import charts, click, load_own_file, open_page, plain_ece, run_code, session_of, settle, text_of
 from tests.tolerance import binned_bound
 
 
@@ -18,9 +18,9 @@ def test_each_part_says_its_cost() -> None:
     app = open_page("ablation")
     # objectives: 6 of TS and 6 x 3 of PTS and of SMART; indicators 6 x 3; sizes 50 100 200 500 720 x 6 methods x 3
     for fits in (42, 18, 90, 3):
-        assert f"{fits} fits; one is being timed." in words(app)
+        assert f"{fits} fits; timing one fit." in text_of(app)
     settle(app)
-    assert "42 fits, about" in words(app)
+    assert "42 fits, about" in text_of(app)
     assert charts(app) == []
 
 
@@ -32,23 +32,23 @@ def test_indicators_and_training() -> None:
     smart = sc.SMART(indicator="entropy", seed=0).fit(data.validation.logits, data.validation.labels)
     confidence = smart.predict_proba(data.test.logits).max(axis=1)
     correct = data.test.logits.argmax(axis=1) == data.test.labels
-    ece, off = binned_error(confidence, correct), binned_bound(confidence, correct, 15)
+    ece, off = plain_ece(confidence, correct), binned_bound(confidence, correct, 15)
     drawn = np.asarray(charts(app)[0]["data"][0]["z"], dtype=float)
     assert drawn.shape == (len(INDICATORS), 1)
     assert np.isfinite(drawn).all()
     assert drawn[list(INDICATORS).index("entropy"), 0] == pytest.approx(ece, abs=off)
-    assert f"{100 * drawn.min():.2f}\u00a0%" in words(app).replace(" %", "\u00a0%")
-    assert "Lowest ECE: SMART with" in words(app)
+    assert f"{100 * drawn.min():.2f}\u00a0%" in text_of(app).replace(" %", "\u00a0%")
+    assert "Lowest ECE: SMART with" in text_of(app)
 
     click(app, "run-traces")
     assert len(charts(app)) == 3
-    assert "ECE on validation, first to last epoch:" in words(app)
-    (traces,) = [study.result for key, study in desk(app).studies.items() if "/traces" in key]
+    assert "ECE on validation, first to last epoch:" in text_of(app)
+    (traces,) = [study.result for key, study in session_of(app).studies.items() if "/traces" in key]
     assert traces.complete
     assert {len(trace) for trace in traces.runs.values()} == {300}
 
     app.number_input(key="ablation-seeds").set_value(2).run()
-    assert "Settings changed: run again. What is shown was made with seeds 1." in words(app)
+    assert "Settings changed: run again. These results were computed with seeds 1." in text_of(app)
 
 
 def test_the_papers_tables_on_request() -> None:
@@ -60,13 +60,13 @@ def test_the_papers_tables_on_request() -> None:
 
 
 def test_the_code_runs(tmp_path: Path) -> None:
-    app = bring(open_page("ablation"), tmp_path)
+    app = load_own_file(open_page("ablation"), tmp_path)
     app.number_input(key="ablation-seeds").set_value(1).run()
     cheaper = {
         'metric="ece")\nprint(tables.obj': 'metric="ece", methods=["ts"], indicators=["margin"])\nprint(tables.obj',
         "['ts', 'pts', 'cts', 'spline', 'gc', 'smart']": "['ts']",
         "epochs=300": "epochs=5",
     }
-    names, _ = run_snippet(app, cheaper)
+    names, _ = run_code(app, cheaper)
     assert np.isfinite(names["tables"].objectives.mean("ece")).all()
     assert names["sizes"].columns[-1] == 720

@@ -14,16 +14,16 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared import restore
-from pages.shared.checklist import families
-from pages.shared.desk import Desk, Held, Row, row_key
-from pages.shared.leaderboard import OTHER_BINS, STALE
+from pages.shared import workspace
+from pages.shared.forms import families
+from pages.shared.leaderboard_table import OTHER_BINS, STALE
+from pages.shared.session import LeaderboardRow, LoadedDataset, Session, row_key
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.experiments import MethodResult
 from smart_core.formatting import join_words, metric_value
-from tests.app.driving import open_page, plug_in_ece, wait
+from tests.app.driver import open_page, plain_ece, wait
 from tests.conftest import ROOT
 
 QUICK = ("vanilla", "ts", "smart")
@@ -62,24 +62,24 @@ def headline(app: AppTest) -> str:
 
 
 @pytest.fixture(scope="module")
-def made() -> Desk:
-    """A desk with three rows, SMART with few epochs."""
-    desk = Desk()
+def made() -> Session:
+    """A session with three rows, SMART with few epochs."""
+    session = Session()
     data = sc.load(sample_logits.path("digits"))
-    desk.settings["smart"] = {"epochs": 20}
+    session.settings["smart"] = {"epochs": 20}
 
     def keep(result: MethodResult) -> None:
-        desk.rows[row_key(data, result.id)] = Row(result, desk.settings.get(result.id, {}), 2, 15)
+        session.rows[row_key(data, result.id)] = LeaderboardRow(result, session.settings.get(result.id, {}), 2, 15)
 
-    sc.compare(data, QUICK, 2, settings=desk.settings, on_result=keep, cache=desk.fits)
-    return desk
+    sc.compare(data, QUICK, 2, settings=session.settings, on_result=keep, cache=session.fits)
+    return session
 
 
 @pytest.fixture
-def fitted(made: Desk, fits: list[str]) -> AppTest:
+def fitted(made: Session, fits: list[str]) -> AppTest:
     """The page of a session that has fitted these."""
     app = open_page("compare")
-    here = app.session_state["desk"]
+    here = app.session_state["session"]
     here.rows.update(made.rows)
     here.fits.update(made.fits)
     here.settings.update(made.settings)
@@ -111,7 +111,7 @@ def test_figures_are_those_of_an_independent_fit(fitted: AppTest) -> None:
     for method, temperature in (("vanilla", 1.0), ("ts", best)):
         probabilities = softmax(found["test_logits"] / temperature, axis=1)
         hit = probabilities.argmax(axis=1) == labels["test_labels"]
-        assert shown.loc[method, "ECE"] == metric_value("ece", plug_in_ece(probabilities.max(axis=1), hit))
+        assert shown.loc[method, "ECE"] == metric_value("ece", plain_ece(probabilities.max(axis=1), hit))
         log = -log_softmax(found["test_logits"] / temperature, axis=1)[np.arange(len(hit)), labels["test_labels"]]
         assert shown.loc[method, "NLL"].startswith(metric_value("nll", log.mean()))
     assert shown.loc["smart", "parameters"] == "49"
@@ -130,8 +130,8 @@ def test_the_verdict_names_the_first_row(fitted: AppTest) -> None:
 
 def test_the_table_shows_every_row_and_says_how_to_read_it(fitted: AppTest) -> None:
     columns = json.loads(fitted.dataframe[0].proto.columns)
-    assert "Tied: the paired test cannot tell" in columns["Verdict"]["help"]
-    assert columns["AdaECE"]["help"].startswith("Bracketed: 95 % interval of the population value.")
+    assert "Tied: a paired test cannot distinguish" in columns["Verdict"]["help"]
+    assert columns["AdaECE"]["help"].startswith("In parentheses: 95\u00a0% interval of the population value.")
     captions = [line.value for line in fitted.caption]
     best = table(fitted).index[0]
     drawn = [methods()[id].label for id in dict.fromkeys((*QUICK, best))]
@@ -175,14 +175,14 @@ def test_other_bins_are_judged_again_and_not_fitted(fitted: AppTest, fits: list[
     fitted.slider(key="bins").set_value(10).run()
     assert set(table(fitted)["Verdict"]) == {OTHER_BINS}
     assert headline(fitted) == ""
-    assert fitted.button(key="refit").label == "Judge again with 10 bins"
+    assert fitted.button(key="refit").label == "Re-evaluate with 10 bins"
     fitted.button(key="refit").click().run()
     wait(fitted)
     assert fits == []
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         hit = probabilities.argmax(axis=1) == bundle["test_labels"]
-    assert table(fitted).loc["vanilla", "ECE"] == metric_value("ece", plug_in_ece(probabilities.max(axis=1), hit, 10))
+    assert table(fitted).loc["vanilla", "ECE"] == metric_value("ece", plain_ece(probabilities.max(axis=1), hit, 10))
 
 
 def test_nothing_is_lost_on_another_page(fitted: AppTest) -> None:
@@ -199,11 +199,11 @@ def test_nothing_is_lost_on_another_page(fitted: AppTest) -> None:
 
 
 def test_a_restored_workspace_gives_the_same_verdict(fitted: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    gathered, gather = [], restore.gather
-    monkeypatch.setattr(restore, "gather", lambda *given: gathered.append(gather(*given)) or gathered[-1])
+    gathered, gather = [], workspace.gather
+    monkeypatch.setattr(workspace, "gather", lambda *given: gathered.append(gather(*given)) or gathered[-1])
     before, said = table(fitted), headline(fitted)
     fitted.switch_page("pages/export.py").run()
-    saved = restore.content(gathered[-1][0])
+    saved = workspace.to_bytes(gathered[-1][0])
     fresh = open_page("export", "fashion")
     fresh.file_uploader(key="export-restore").set_value(("w.zip", saved, "application/zip")).run()
     fresh.switch_page("pages/compare.py").run()
@@ -226,7 +226,7 @@ def test_a_device_is_chosen_or_typed(fitted: AppTest) -> None:
     assert fitted.selectbox(key="set-smart-device").value == "auto"
     fitted.selectbox(key="set-smart-device").set_value("cpu").run()
     assert not fitted.exception
-    assert fitted.session_state["desk"].settings["smart"]["device"] == "cpu"
+    assert fitted.session_state["session"].settings["smart"]["device"] == "cpu"
 
 
 def test_without_features_methods_say_why() -> None:
@@ -235,7 +235,7 @@ def test_without_features_methods_say_why() -> None:
     logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
     bare = LogitSet("bare *x*", Part(logits[:150], labels[:150]), Part(logits[150:], labels[150:]))
     app = open_page("compare")
-    app.session_state["desk"].sets["0123456789ab"] = Held(bare, "bare *x*", 'sc.load("bare.npz")')
+    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(bare, "bare *x*", 'sc.load("bare.npz")')
     app.run().selectbox(key="data").set_value("0123456789ab").run()
     assert not app.exception
     boxes = {box.key.removeprefix("compare-"): box for box in app.main.checkbox if box.key.startswith("compare-")}

@@ -13,12 +13,12 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared.desk import Held
-from pages.shared.wording import verdict
+from pages.shared.session import LoadedDataset
 from smart_core.data.logitset import Notice
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.formatting import percent
-from tests.app.driving import open_page, plug_in_ece
+from smart_core.report.verdict import model_verdict
+from tests.app.driver import open_page, plain_ece
 from tests.conftest import ROOT
 
 
@@ -41,7 +41,7 @@ def test_opens_with_a_verdict_without_a_click() -> None:
 def test_opens_on_a_bundled_sample(app: AppTest) -> None:
     assert not app.exception
     assert app.title[0].value == "Diagnose"
-    assert any("fitted on **720**, judged on **720**" in line.value for line in app.sidebar.markdown)
+    assert any("fitted on **720**, tested on **720**" in line.value for line in app.sidebar.markdown)
     assert any(line.value.startswith("#### Too confident") for line in app.markdown)
 
 
@@ -53,7 +53,7 @@ def test_figures_are_those_of_the_file(app: AppTest) -> None:
     tiles = shown(app)
     assert tiles["Accuracy"] == percent(hit.mean())
     assert tiles["Mean confidence"] == percent(confidence.mean())
-    assert tiles["ECE, 15 bins"] == percent(plug_in_ece(confidence, hit))
+    assert tiles["ECE, 15 bins"] == percent(plain_ece(confidence, hit))
 
 
 def test_interval_and_floor_are_shown(app: AppTest) -> None:
@@ -98,15 +98,15 @@ def test_every_metric_has_its_interval(app: AppTest) -> None:
     of_label = probabilities[np.arange(len(labels)), labels]
     assert figures.loc["NLL", "value"] == f"{-np.log(of_label).mean():.4f}"
     assert figures.loc["Brier", "value"] == f"{((probabilities - np.eye(10)[labels]) ** 2).sum(axis=1).mean():.4f}"
-    assert figures.loc["NLL", "floor, 95 % of sets below"] == ""
-    assert figures.loc["ECE", "floor, 95 % of sets below"].endswith("%")
+    assert figures.loc["NLL", "noise floor (95 %)"] == ""
+    assert figures.loc["ECE", "noise floor (95 %)"].endswith("%")
 
 
 def test_notices_of_the_data_are_shown() -> None:
     app = open_page("diagnose")
     data = sc.load(sample_logits.path("digits"))
     noted = replace(data, notices=(Notice("odd", "Something *odd* was found."),))
-    app.session_state["desk"].sets["0123456789ab"] = Held(noted, "noted", 'sc.load("noted.npz")')
+    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(noted, "noted", 'sc.load("noted.npz")')
     app.run().selectbox(key="data").set_value("0123456789ab").run()
     assert [box.value for box in app.main.info] == [r"Something \*odd\* was found."]
 
@@ -130,4 +130,4 @@ def test_the_python_prints_the_tiles(
     ],
 )
 def test_verdict(ece: float, confidence: float, accuracy: float, words: str) -> None:
-    assert verdict(ece, 0.015, confidence, accuracy, 1000).startswith(words)
+    assert model_verdict(ece, 0.015, confidence, accuracy, 1000).startswith(words)

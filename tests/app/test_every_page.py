@@ -10,11 +10,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from pages.shared import library
-from pages.shared.desk import Held
-from pages.shared.routing import ORDER, PAGES
+from pages.shared import datasets
+from pages.shared.navigation import ORDER, PAGES
+from pages.shared.session import LoadedDataset
 from smart_core.data.logitset import LogitSet, Part
-from tests.app.driving import open_page
+from tests.app.driver import open_page
 from tests.conftest import long_but
 
 TITLES = {file: title for pages in PAGES.values() for file, title in pages.items()}
@@ -31,7 +31,7 @@ def visited(app: AppTest) -> Iterator[str]:
         yield file
 
 
-@pytest.mark.parametrize("sample", long_but("cifar10", "digits", "fashion", "digits_corrupted")(library.samples()))
+@pytest.mark.parametrize("sample", long_but("cifar10", "digits", "fashion", "digits_corrupted")(datasets.samples()))
 def test_with_each_sample(sample: str) -> None:
     app = open_page("start", sample)
     for file in visited(app):
@@ -44,7 +44,7 @@ def test_with_logits_and_labels_alone() -> None:
     logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
     bare = LogitSet("bare", Part(logits[:150], labels[:150]), Part(logits[150:], labels[150:]))
     app = open_page("start")
-    app.session_state["desk"].sets["0123456789ab"] = Held(bare, "bare", 'sc.load("bare.npz")')
+    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(bare, "bare", 'sc.load("bare.npz")')
     app.run().selectbox(key="data").set_value("0123456789ab").run()
     assert list(visited(app)) == ORDER
 

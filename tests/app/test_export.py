@@ -18,8 +18,8 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared import downloads, library, restore
-from pages.shared.desk import Desk, Held, Row, Split, row_key, study_key
+from pages.shared import datasets, downloads, workspace
+from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, row_key, study_key
 from pages.shared.studies import Study
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
@@ -42,7 +42,7 @@ def open_export() -> AppTest:
 def wait(app: AppTest) -> AppTest:
     """Until every job has ended."""
     deadline = time.monotonic() + 120
-    while app.session_state["desk"].tray.active() is not None:
+    while app.session_state["session"].jobs.active() is not None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return app.run()
@@ -54,23 +54,25 @@ def digits() -> sc.LogitSet:
 
 
 @pytest.fixture(scope="module")
-def filled(digits: sc.LogitSet) -> Desk:
-    """A desk with a data set of its own, two rows, and a study."""
-    desk = Desk()
+def filled(digits: sc.LogitSet) -> Session:
+    """A session with a data set of its own, two rows, and a study."""
+    session = Session()
     own = digits.resplit(0.4, seed=3)
     key = own.content_hash[:12]
-    desk.sets[key] = Held(own, "mine", 'sc.load("mine.npz")', {"labels_start_at": 0})
-    desk.splits["digits"] = Split(0.25, 7)
-    desk.settings["smart"] = {"epochs": 3}
+    session.datasets[key] = LoadedDataset(own, "mine", 'sc.load("mine.npz")', {"labels_start_at": 0})
+    session.splits["digits"] = Split(0.25, 7)
+    session.settings["smart"] = {"epochs": 3}
 
     def keep(result: sc.experiments.MethodResult) -> None:
-        desk.rows[row_key(own, result.id)] = Row(result, {"epochs": 3} if result.id == "smart" else {}, 2, 15)
+        session.rows[row_key(own, result.id)] = LeaderboardRow(
+            result, {"epochs": 3} if result.id == "smart" else {}, 2, 15
+        )
 
-    sc.compare(own, "ts,smart", 2, settings={"smart": {"epochs": 3}}, on_result=keep, cache=desk.fits)
+    sc.compare(own, "ts,smart", 2, settings={"smart": {"epochs": 3}}, on_result=keep, cache=session.fits)
     table = SeedTable("method", "objective", ("smart",), ("nll",), {"ece": np.array([[[0.01, np.nan]]])})
-    desk.studies[study_key(own, "ablation")] = Study(table, {"seeds": 2})
-    desk.studies[study_key(own, "odd")] = Study(object(), {})
-    return desk
+    session.studies[study_key(own, "ablation")] = Study(table, {"seeds": 2})
+    session.studies[study_key(own, "odd")] = Study(object(), {})
+    return session
 
 
 def test_nothing_fitted_offers_one_thing_and_does_it() -> None:
@@ -80,12 +82,12 @@ def test_nothing_fitted_offers_one_thing_and_does_it() -> None:
     wait(app)
     assert not app.exception
     (headline,) = [line.value for line in app.markdown if line.value.startswith("#### SMART")]
-    desk = app.session_state["desk"]
-    (row,) = desk.rows.values()
+    session = app.session_state["session"]
+    (row,) = session.rows.values()
     with np.load(sample_logits.path("digits")) as bundle:
         logits, labels = bundle["test_logits"], bundle["test_labels"]
-    shown = [f"an ECE of {percent(plug_in_ece(row.result.calibrators[0].predict_proba(logits), labels), 2)}"]
-    shown += [f"has {percent(plug_in_ece(softmax(logits.astype(np.float64), axis=1), labels), 2)}"]
+    shown = [f"an ECE of {percent(plain_ece(row.result.calibrators[0].predict_proba(logits), labels), 2)}"]
+    shown += [f"has {percent(plain_ece(softmax(logits.astype(np.float64), axis=1), labels), 2)}"]
     assert all(text in headline for text in shown)
 
 
@@ -96,13 +98,13 @@ def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels == [
         *("Download calibrator", "Download NumPy file", "Download ONNX", "Download npz", "Download csv"),
-        *("Download CSV", "Download JSON", "Download LaTeX", "Download LaTeX, methods across"),
+        *("Download CSV", "Download JSON", "Download LaTeX", "Download LaTeX, methods as columns"),
         *("Download report", "Download workspace"),
     ]
     monkeypatch.chdir(tmp_path)
     exec(app.main.code[-1].value, {})
     saved = sc.load_calibrator(tmp_path / "digits-smart.safetensors")
-    (row,) = app.session_state["desk"].rows.values()
+    (row,) = app.session_state["session"].rows.values()
     assert_same(saved, row.result.calibrators[0])
 
 
@@ -111,7 +113,7 @@ def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.
     app = open_export()
     app.button(key="export-fit").click().run()
     wait(app)
-    (row,) = app.session_state["desk"].rows.values()
+    (row,) = app.session_state["session"].rows.values()
     calibrator = row.result.calibrators[0]
     calibrator.save(tmp_path / "digits-smart.safetensors")
     sc.export.save_onnx(calibrator, tmp_path / "digits-smart.onnx")
@@ -134,12 +136,12 @@ def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.
 def test_the_best_by_the_primary_metric_is_proposed() -> None:
     app = open_export()
     data = sc.load(sample_logits.path("digits"))
-    desk = app.session_state["desk"]
+    session = app.session_state["session"]
     found = sc.compare(data, "vanilla,ts,isotonic", 1)
-    desk.rows[row_key(data, "vanilla")] = Row(found.results["vanilla"], {}, 1, 15)
+    session.rows[row_key(data, "vanilla")] = LeaderboardRow(found.results["vanilla"], {}, 1, 15)
     assert app.run().selectbox(key="export-method").value == "vanilla"
     for id, result in found.results.items():
-        desk.rows[row_key(data, id)] = Row(result, {}, 1, 15)
+        session.rows[row_key(data, id)] = LeaderboardRow(result, {}, 1, 15)
     assert app.run().selectbox(key="export-method").value == found.best != "vanilla"
     worst = max(found.results, key=lambda id: found.results[id].mean("ece"))
     app.selectbox(key="export-method").set_value(worst).run()
@@ -152,25 +154,25 @@ def test_a_fit_with_features_says_so_in_every_form() -> None:
     app = open_export()
     data = sc.load(sample_logits.path("digits"))
     found = sc.compare(data, "gc", 1, settings={"gc": {"partitions": 2, "steps": 5}})
-    app.session_state["desk"].rows[row_key(data, "gc")] = Row(found.results["gc"], {}, 1, 15)
+    app.session_state["session"].rows[row_key(data, "gc")] = LeaderboardRow(found.results["gc"], {}, 1, 15)
     app.run()
     assert not app.exception
     lines = [block.value for block in app.main.code][:4]
     assert all("features" in line for line in lines)
-    assert any("an estimator has logits alone" in box.value for box in app.info)
+    assert any("an estimator gets only logits" in box.value for box in app.info)
 
 
 def test_the_report_is_made_of_what_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a fit: the page hands the rows and the grid of the desk over, and the download writes them."""
+    """Without a fit: the page hands the rows and the grid of the session over, and the download writes them."""
     app = open_export()
     app.button(key="export-fit").click().run()
     wait(app)
-    desk = app.session_state["desk"]
-    (row,) = desk.rows.values()
+    session = app.session_state["session"]
+    (row,) = session.rows.values()
     data = sc.load(sample_logits.path("digits"))
     grid = Sensitivity.empty("sigma", "delta", (0.05,), (0.001,), 1)
     grid.metrics["ece"][:] = 0.0123
-    desk.studies[study_key(data, "sensitivity {}")] = Study(grid, {"seeds": 1, "bins": 15}, 1.0)
+    session.studies[study_key(data, "sensitivity {}")] = Study(grid, {"seeds": 1, "bins": 15}, 1.0)
     made: list[Findings] = []
     monkeypatch.setattr("smart_core.report.findings.Findings.__post_init__", lambda self: made.append(self))
     app.run()
@@ -178,10 +180,10 @@ def test_the_report_is_made_of_what_is_fitted(monkeypatch: pytest.MonkeyPatch) -
     found = made[-1]
     assert found.comparison.results["smart"] is row.result
     assert found.sensitivity is grid
-    desk.studies[study_key(data, "sensitivity {}")] = Study(grid, {"seeds": 1, "bins": 7}, 2.0)
+    session.studies[study_key(data, "sensitivity {}")] = Study(grid, {"seeds": 1, "bins": 7}, 2.0)
     app.run()
     assert made[-1].sensitivity is None  # of other bins than the report's
-    assert found.title == library.samples()["digits"].title
+    assert found.title == datasets.samples()["digits"].title
     assert 'sc.load("sample:digits")' in found.code
 
     def no_fit(*arguments: object, **named: object) -> None:
@@ -211,7 +213,7 @@ def test_another_fit_has_another_fingerprint(digits: sc.LogitSet) -> None:
     assert len({downloads.fingerprint(fit) for fit in fits}) == 4
 
 
-def plug_in_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+def plain_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
     confidence, hit = probabilities.max(axis=1).astype(np.float64), probabilities.argmax(axis=1) == labels
     place = np.clip(np.ceil(confidence * bins).astype(int), 1, bins)
     return sum(abs((confidence - hit)[place == b].sum()) for b in range(1, bins + 1)) / len(hit)
@@ -226,12 +228,12 @@ def plug_in_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -
     ],
 )
 def test_names_of_files(names: tuple[str, str], expected: str) -> None:
-    assert downloads.stem(*names) == expected
+    assert downloads.file_stem(*names) == expected
 
 
 def test_names_of_modules_can_be_imported() -> None:
     for title in ("digits", "10 classes", "a-b.c", "数字", "class"):
-        assert downloads.module(title, "smart").isidentifier()
+        assert downloads.module_name(title, "smart").isidentifier()
 
 
 def test_probabilities_are_those_of_the_calibrator(digits: sc.LogitSet) -> None:
@@ -250,14 +252,14 @@ def test_a_method_too_large_for_code_says_so(digits: sc.LogitSet, monkeypatch: p
     assert "too many" in why
 
 
-def test_a_workspace_gives_everything_back(filled: Desk) -> None:
-    view = {"data": next(iter(filled.sets)), "metric": "nll", "bins": "20"}
-    workspace, left_out = restore.gather(filled, view)
+def test_a_workspace_gives_everything_back(filled: Session) -> None:
+    view = {"data": next(iter(filled.datasets)), "metric": "nll", "bins": "20"}
+    saved, left_out = workspace.gather(filled, view)
     assert [name.partition("/")[2] for name in left_out] == ["odd"]
-    fresh = Desk()
-    assert restore.take_in(restore.content(workspace), fresh) == view
-    (key,) = fresh.sets
-    before, after = filled.sets[key], fresh.sets[key]
+    fresh = Session()
+    assert workspace.restore(workspace.to_bytes(saved), fresh) == view
+    (key,) = fresh.datasets
+    before, after = filled.datasets[key], fresh.datasets[key]
     assert (after.title, after.call, after.options) == (before.title, before.call, before.options)
     assert after.data.content_hash == before.data.content_hash
     assert fresh.splits == filled.splits
@@ -273,38 +275,38 @@ def test_a_workspace_gives_everything_back(filled: Desk) -> None:
         for one, two in zip(row.result.calibrators, again.result.calibrators, strict=True):
             assert_same(one, two)
     (study,) = fresh.studies.values()
-    assert study.made_with == {"seeds": 2}
+    assert study.settings == {"seeds": 2}
     np.testing.assert_array_equal(study.result.metrics["ece"], [[[0.01, np.nan]]])
 
 
-def test_a_restored_fit_is_not_fitted_again(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace, _ = restore.gather(filled, {})
-    fresh = Desk()
-    restore.take_in(restore.content(workspace), fresh)
+def test_a_restored_fit_is_not_fitted_again(filled: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved, _ = workspace.gather(filled, {})
+    fresh = Session()
+    workspace.restore(workspace.to_bytes(saved), fresh)
     monkeypatch.setattr(sc.SMART, "_fit", lambda self, data, run: pytest.fail("fitted again"))
-    (held,) = fresh.sets.values()
+    (held,) = fresh.datasets.values()
     again = sc.compare(held.data, "smart", 2, settings={"smart": {"epochs": 3}}, cache=fresh.fits)
     assert again.results["smart"].values["ece"] == fresh.rows[row_key(held.data, "smart")].result.values["ece"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "other", "empty"])
-def test_a_bad_workspace_changes_nothing(filled: Desk, damage: str) -> None:
-    whole = restore.content(restore.gather(filled, {})[0])
+def test_a_bad_workspace_changes_nothing(filled: Session, damage: str) -> None:
+    whole = workspace.to_bytes(workspace.gather(filled, {})[0])
     file = {"cut": whole[: len(whole) // 2], "other": b"PK no", "empty": b""}[damage]
-    fresh = Desk()
+    fresh = Session()
     with pytest.raises(WorkspaceError):
-        restore.take_in(file, fresh)
-    assert not fresh.sets
+        workspace.restore(file, fresh)
+    assert not fresh.datasets
     assert not fresh.fits
     assert not fresh.rows
 
 
-def test_a_workspace_without_our_entries_changes_nothing(filled: Desk) -> None:
-    workspace, _ = restore.gather(filled, {})
-    workspace.view = {"view": {}, "held": [], "splits": {}, "settings": {}}
-    fresh = Desk()
-    with pytest.raises(WorkspaceError, match="use a file saved on this page"):
-        restore.take_in(restore.content(workspace), fresh)
+def test_a_workspace_without_our_entries_changes_nothing(filled: Session) -> None:
+    saved, _ = workspace.gather(filled, {})
+    saved.view = {"view": {}, "held": [], "splits": {}, "settings": {}}
+    fresh = Session()
+    with pytest.raises(WorkspaceError, match="use a file saved on Export"):
+        workspace.restore(workspace.to_bytes(saved), fresh)
     assert not fresh.fits
 
 
@@ -313,11 +315,11 @@ def test_a_workspace_without_our_entries_changes_nothing(filled: Desk) -> None:
     [("splits", [1.0, 0]), ("splits", [0.5, 2**31]), ("splits", [0.5, 1e400]), ("settings", {"epochs": -1}),
      ("settings", {"epochs": "many"}), ("settings", {"no such": 1})],
 )  # fmt: skip
-def test_a_workspace_that_asks_for_the_impossible_changes_nothing(filled: Desk, entry: str, value: Any) -> None:
+def test_a_workspace_that_asks_for_the_impossible_changes_nothing(filled: Session, entry: str, value: Any) -> None:
     """A split that leaves no test row, or settings that no form can show, would stop every page from then on."""
-    workspace, _ = restore.gather(filled, {})
-    key = "smart" if entry == "settings" else next(iter(filled.sets))
-    whole = restore.content(workspace)
+    saved, _ = workspace.gather(filled, {})
+    key = "smart" if entry == "settings" else next(iter(filled.datasets))
+    whole = workspace.to_bytes(saved)
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(members["manifest.json"])
@@ -326,17 +328,17 @@ def test_a_workspace_that_asks_for_the_impossible_changes_nothing(filled: Desk, 
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
             archive.writestr(name, content)
-    fresh = Desk()
+    fresh = Session()
     with pytest.raises(SmartError):
-        restore.take_in(stream.getvalue(), fresh)
-    assert not fresh.sets
+        workspace.restore(stream.getvalue(), fresh)
+    assert not fresh.datasets
     assert not fresh.splits
     assert not fresh.settings
 
 
-def test_restored_on_the_page(filled: Desk) -> None:
-    key = next(iter(filled.sets))
-    file = restore.content(restore.gather(filled, {"data": key, "metric": "nll", "bins": "20"})[0])
+def test_restored_on_the_page(filled: Session) -> None:
+    key = next(iter(filled.datasets))
+    file = workspace.to_bytes(workspace.gather(filled, {"data": key, "metric": "nll", "bins": "20"})[0])
     app = open_export()
     app.file_uploader(key="export-restore").set_value(("mine-workspace.zip", file, "application/zip")).run()
     assert not app.exception
@@ -344,7 +346,7 @@ def test_restored_on_the_page(filled: Desk) -> None:
     assert app.selectbox(key="metric").value == "nll"
     assert app.slider(key="bins").value == 20
     best = min((row.result for row in filled.rows.values()), key=lambda result: result.mean("nll"))
-    assert any(line.value.startswith(f"#### {methods()[best.id].label} leaves") for line in app.markdown)
+    assert any(line.value.startswith(f"#### {methods()[best.id].label} has an ECE") for line in app.markdown)
     app.file_uploader(key="export-restore").set_value(("bad.zip", os.urandom(50), "application/zip")).run()
     assert any("Nothing was changed" in box.value for box in app.error)
     assert app.selectbox(key="data").value == key

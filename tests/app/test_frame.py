@@ -1,4 +1,4 @@
-"""The frame around every page: jobs, the desk, the address, and the sidebar that says what is in view."""
+"""The frame around every page: jobs, the session, the address, and the sidebar that says what is in view."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from pages.shared import address, reading
-from pages.shared.desk import Bounded, Desk
-from pages.shared.jobs import Job, Line, Tray
-from pages.shared.wording import plain_text
+from pages.shared import loading, urls
+from pages.shared.components import plain_text
+from pages.shared.jobs import Job, JobList, JobQueue
+from pages.shared.session import BoundedDict, Session
 from smart_core.errors import SmartError
 from smart_core.progress import Run
 from tests.conftest import ROOT
@@ -41,26 +41,26 @@ def looping(run: Run) -> None:
 
 
 def test_a_job_reports_and_ends() -> None:
-    tray, gate = Tray(), threading.Event()
+    jobs, gate = JobList(), threading.Event()
 
     def work(run: Run) -> None:
         run.tick(0.25, "a quarter")
         gate.wait(20)
 
-    job = tray.start("Work", work, kind="compare", about="x")
-    until(lambda: job.words == "a quarter")
+    job = jobs.start("Work", work, kind="compare", data_hash="x")
+    until(lambda: job.message == "a quarter")
     assert (job.state, job.fraction) == ("running", 0.25)
-    assert tray.active() is job
-    assert tray.active("compare", "x") is job
-    assert tray.active("sensitivity") is None
+    assert jobs.active() is job
+    assert jobs.active("compare", "x") is job
+    assert jobs.active("sensitivity") is None
     gate.set()
     until(lambda: not job.active)
     assert job.state == "done"
-    assert tray.latest("compare", "x") is job
+    assert jobs.latest("compare", "x") is job
 
 
 def test_a_cancelled_job_stops() -> None:
-    job = Tray().start("Loop", looping, kind="k", about="x")
+    job = JobList().start("Loop", looping, kind="k", data_hash="x")
     until(lambda: job.state == "running")
     job.cancel.set()
     until(lambda: not job.active)
@@ -75,17 +75,17 @@ def test_a_failed_job_says_why(error: Exception, reason: str) -> None:
     def work(run: Run) -> None:
         raise error
 
-    job = Tray().start("Fail", work, kind="k", about="x")
+    job = JobList().start("Fail", work, kind="k", data_hash="x")
     until(lambda: not job.active)
     assert job.state == "failed"
-    assert reason in job.reason
+    assert reason in job.error
 
 
 def test_the_same_work_asked_for_again_replaces_the_first() -> None:
-    tray = Tray()
-    first = tray.start("Loop", looping, kind="k", about="x")
-    other = tray.start("Loop", looping, kind="k", about="y")
-    second = tray.start("Loop", looping, kind="k", about="x")
+    jobs = JobList()
+    first = jobs.start("Loop", looping, kind="k", data_hash="x")
+    other = jobs.start("Loop", looping, kind="k", data_hash="y")
+    second = jobs.start("Loop", looping, kind="k", data_hash="x")
     until(lambda: first.state == "cancelled")
     assert other.active
     assert second.active
@@ -94,63 +94,63 @@ def test_the_same_work_asked_for_again_replaces_the_first() -> None:
 
 
 def test_a_session_that_is_gone_computes_no_more() -> None:
-    desk = Desk()
-    rows = desk.rows
+    session = Session()
+    rows = session.rows
 
     def work(run: Run) -> None:
         rows.get("nothing")
         looping(run)
 
-    job = desk.tray.start("Loop", work, kind="k", about="x")
-    gone = weakref.ref(desk.tray)
+    job = session.jobs.start("Loop", work, kind="k", data_hash="x")
+    gone = weakref.ref(session.jobs)
     until(lambda: job.state == "running")
-    del desk
+    del session
     gc.collect()
     assert gone() is None
     until(lambda: job.state == "cancelled")
 
 
 def test_places_are_given_in_order() -> None:
-    line, order = Line(1), []
-    assert line.enter(threading.Event())
+    queue, order = JobQueue(1), []
+    assert queue.acquire(threading.Event())
 
     def stand(name: str) -> None:
-        line.enter(threading.Event())
+        queue.acquire(threading.Event())
         order.append(name)
-        line.leave()
+        queue.release()
 
     threads = []
     for name in "abc":
         threads.append(threading.Thread(target=stand, args=(name,)))
         threads[-1].start()
-        until(lambda: len(line._waiting) == len(threads))
-    line.leave()
+        until(lambda: len(queue._waiting) == len(threads))
+    queue.release()
     for thread in threads:
         thread.join(10)
     assert order == list("abc")
 
 
 def test_who_is_cancelled_while_waiting_lets_the_next_one_in() -> None:
-    line, gone = Line(1), threading.Event()
-    assert line.enter(threading.Event())
+    queue, gone = JobQueue(1), threading.Event()
+    assert queue.acquire(threading.Event())
     gone.set()
-    assert not line.enter(gone)
-    line.leave()
-    assert line.enter(threading.Event())
+    assert not queue.acquire(gone)
+    queue.release()
+    assert queue.acquire(threading.Event())
 
 
 def test_time_left_goes_by_the_share_done() -> None:
-    job = Job("Work", "k", "x", state="running", fraction=0.25, began=time.monotonic() - 10)
-    assert job.seconds_left() == pytest.approx(30, abs=1)
+    job = Job("Work", "k", "x", state="running", fraction=0.25, started=time.monotonic() - 10)
+    assert job.remaining() == pytest.approx(30, abs=1)
     job.fraction = 0.001
-    assert job.seconds_left() is None
+    assert job.remaining() is None
 
 
-# -- desk ------------------------------------------------------------------------------------------------------
+# -- session ------------------------------------------------------------------------------------------------------
 
 
 def test_a_full_shelf_forgets_the_oldest_and_counts_what_came() -> None:
-    shelf: Bounded[int] = Bounded(3)
+    shelf: BoundedDict[int] = BoundedDict(3)
     for number, name in enumerate("abcd"):
         shelf[name] = number
     assert dict(shelf) == {"b": 1, "c": 2, "d": 3}
@@ -235,7 +235,7 @@ def test_controls_keep_their_values_on_every_page() -> None:
 
 def test_the_sidebar_says_on_how_many() -> None:
     with np.load(sample_logits.path("digits")) as bundle:
-        sizes = f"fitted on **{len(bundle['val_labels']):,}**, judged on **{len(bundle['test_labels']):,}**"
+        sizes = f"fitted on **{len(bundle['val_labels']):,}**, tested on **{len(bundle['test_labels']):,}**"
     app = open_app("guide", data="digits")
     assert any(sizes in line.value for line in app.sidebar.markdown)
     assert any(sizes in line.value for line in app.main.caption)  # where the sidebar folds away
@@ -246,8 +246,8 @@ def test_a_link_to_what_is_not_here_leads_to_start_and_can_be_forgotten() -> Non
     assert app.title[0].value == "Start"
     assert app.slider(key="bins").value == 20
     app.button(key="start-never-mind").click().run()
-    assert not [line for line in app.markdown if "This view is of a file that is not here" in line.value]
-    assert app.session_state["desk"].wanted is None
+    assert not [line for line in app.markdown if "This link needs a file that is not loaded" in line.value]
+    assert app.session_state["session"].awaited_key is None
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_link_to_what_is_not_here_leads_to_start_and_can_be_forgotten() -> Non
     ],
 )
 def test_options_survive_an_address(options: dict[str, Any]) -> None:
-    assert reading.unpacked(reading.packed(options)) == options
+    assert loading.from_url(loading.to_url(options)) == options
 
 
 @pytest.mark.parametrize(
@@ -268,15 +268,15 @@ def test_options_survive_an_address(options: dict[str, Any]) -> None:
              "[" * 100_000]
 )  # fmt: skip
 def test_options_of_a_foreign_address_are_dropped(text: str) -> None:
-    assert reading.unpacked(text) == {}
+    assert loading.from_url(text) == {}
 
 
-# -- the tray ------------------------------------------------------------------------------------------------------
+# -- the jobs ------------------------------------------------------------------------------------------------------
 
 
 def test_a_job_is_shown_with_its_progress_and_cancelled_from_any_page() -> None:
     app = open_app("guide", data="digits")
-    job = app.session_state["desk"].tray.start("Count *all* stars", looping, kind="k", about="x")
+    job = app.session_state["session"].jobs.start("Count *all* stars", looping, kind="k", data_hash="x")
     until(lambda: job.fraction == 0.5)
     app.run()
     assert any(line.value == f"**{plain_text('Count *all* stars')}**" for line in app.sidebar.markdown)
@@ -289,12 +289,12 @@ def test_a_job_is_shown_with_its_progress_and_cancelled_from_any_page() -> None:
 
 def test_a_page_that_opens_on_news_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     app = open_app("guide", data="digits")
-    job = app.session_state["desk"].tray.start("Wink", lambda run: None, kind="k", about="x")
+    job = app.session_state["session"].jobs.start("Wink", lambda run: None, kind="k", data_hash="x")
     until(lambda: not job.active)
     app.run()
-    runs, read = [], address.read
-    monkeypatch.setattr(address, "read", lambda page: (runs.append(page.title), read(page)))
-    app.session_state["desk"].rows.version += 1
+    runs, read = [], urls.read
+    monkeypatch.setattr(urls, "read", lambda page: (runs.append(page.title), read(page)))
+    app.session_state["session"].rows.version += 1
     app.switch_page("pages/export.py").run()
     assert app.title[0].value == "Export"
     assert runs.count("Export") == 1
@@ -305,7 +305,7 @@ def test_a_failed_job_is_shown_with_its_reason() -> None:
         raise SmartError("There were no stars.")
 
     app = open_app("guide", data="digits")
-    job = app.session_state["desk"].tray.start("Count", work, kind="k", about="x")
+    job = app.session_state["session"].jobs.start("Count", work, kind="k", data_hash="x")
     until(lambda: not job.active)
     app.run()
     assert any("There were no stars." in box.value for box in app.sidebar.error)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sample_logits
-from tests.app.studying import bring, buttons, charts, click, desk, open_page, run_snippet, words
+from tests.app.driver import buttons, charts, click, load_own_file, open_page, run_code, session_of, text_of
 
 
 def file() -> tuple[np.ndarray, np.ndarray]:
@@ -30,36 +30,36 @@ def test_the_correlation_is_that_of_the_file() -> None:
     margin, distance = file()
     known = np.isfinite(distance)
     r = np.corrcoef(margin[known], distance[known])[0, 1]
-    assert f"rises with the margin: Pearson's r is {r:.2f} (" in words(app)
-    assert f"over {known.sum():,} samples" in words(app)
-    assert "r = 0.68" in words(app)
+    assert f"increases with the margin: Pearson's r is {r:.2f} (" in text_of(app)
+    assert f"over {known.sum():,} samples" in text_of(app)
+    assert "r = 0.68" in text_of(app)
     np.testing.assert_allclose(points(charts(app)[0]), distance[known])
-    _, printed = run_snippet(app)
+    _, printed = run_code(app)
     assert f"pearson={r:.4f}"[:-1] in printed
 
 
 def test_another_indicator() -> None:
     app = open_page("hardness")
     app.selectbox(key="hardness-indicator").set_value("entropy").run()
-    assert "falls with the entropy" in words(app)
+    assert "decreases with the entropy" in text_of(app)
 
 
 def test_no_distances_says_how_to_bring_them(tmp_path: Path) -> None:
-    app = bring(open_page("hardness"), tmp_path)
-    assert "test_cw_l2" in words(app)
+    app = load_own_file(open_page("hardness"), tmp_path)
+    assert "test_cw_l2" in text_of(app)
     assert any("smart attack --model" in block.value for block in app.code)
     assert buttons(app) == {"open", "next-page"}
     app.button(key="open").click().run()
     app.run()
     assert app.selectbox(key="data").value in ("cifar10", "digits", "fashion")
-    assert "Pearson's r is" in words(app)
+    assert "Pearson's r is" in text_of(app)
 
 
 def test_brought_distances_with_gaps(tmp_path: Path) -> None:
     _, distance = file()
     distance[:20] = np.nan
-    app = bring(open_page("hardness"), tmp_path, test_cw_l2=distance)
-    assert f"Not drawn: {np.isnan(distance).sum()} without a distance" in words(app)
+    app = load_own_file(open_page("hardness"), tmp_path, test_cw_l2=distance)
+    assert f"Not drawn: {np.isnan(distance).sum()} without a distance" in text_of(app)
     # only the digits' own network can be attacked here
     assert "run-attack" not in buttons(app)
 
@@ -69,18 +69,18 @@ def test_an_attack_here_finds_what_the_file_says() -> None:
     app.slider(key="attack-count").set_value(40).run()
     click(app, "run-attack")
     _, distance = file()
-    assert "40 images attacked here, 0 without success." in words(app)
-    assert "Not drawn: 680 not attacked." in words(app)
+    assert "40 images attacked here, 0 without success." in text_of(app)
+    assert "Not drawn: 680 not attacked." in text_of(app)
     found = points(charts(app)[0])
     assert len(found) == 40
     # the same attack on the same network: rounding on another machine may end a search elsewhere
     assert np.median(np.abs(found / distance[:40] - 1)) < 0.01
-    (study,) = desk(app).studies.values()
+    (study,) = session_of(app).studies.values()
     assert study.result[1].sum() == 40
-    app.segmented_control(key="attack-source").set_value("of the file").run()
+    app.segmented_control(key="attack-source").set_value("from the file").run()
     assert len(points(charts(app)[0])) == np.isfinite(distance).sum()
 
 
 @pytest.mark.parametrize("sample", ["digits_corrupted"])
 def test_a_sample_without_distances(sample: str) -> None:
-    assert "This set has no distances." in words(open_page("hardness", sample))
+    assert "This data set has no distances." in text_of(open_page("hardness", sample))

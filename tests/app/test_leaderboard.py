@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pages.shared.desk import Row
-from pages.shared.leaderboard import OTHER_BINS, QUIET, STALE, greyed, height, leaderboard
+from pages.shared.leaderboard_table import GREY, OTHER_BINS, STALE, grey_unranked, height, leaderboard
+from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison, MethodResult
@@ -15,23 +15,23 @@ from smart_core.metrics.floor import Floor
 from smart_core.metrics.intervals import Interval
 
 
-def row(id: str, *values: float, seeds: int = 5, **changed: list[float]) -> Row:
+def row(id: str, *values: float, seeds: int = 5, **changed: list[float]) -> LeaderboardRow:
     figures = {name: list(values) for name in HEADLINE} | changed
     ends = {name: Interval(0.01, 0.03, 0.95, "population") for name in HEADLINE}
     result = MethodResult(id, True, None, 1234, False, 0.5, figures, ends, {"ece": Floor(0.005, 0.0123, 100)})
-    return Row(result, {}, seeds, 15)
+    return LeaderboardRow(result, {}, seeds, 15)
 
 
-def failed(id: str, reason: str) -> Row:
-    return Row(MethodResult(id, False, reason), {}, 5, 15)
+def failed(id: str, reason: str) -> LeaderboardRow:
+    return LeaderboardRow(MethodResult(id, False, reason), {}, 5, 15)
 
 
-def ranked(rows: dict[str, Row], best: str, tied: dict[str, bool], metric: str = "ece") -> Comparison:
+def ranked(rows: dict[str, LeaderboardRow], best: str, tied: dict[str, bool], metric: str = "ece") -> Comparison:
     return Comparison(None, {id: each.result for id, each in rows.items()}, {}, metric, tied, best)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, LeaderboardRow]:
     return {
         "vanilla": row("vanilla", 0.05),
         "ts": row("ts", 0.02, accuracy=[0.9]),
@@ -42,7 +42,7 @@ def rows() -> dict[str, Row]:
     }
 
 
-def test_order_and_verdicts(rows: dict[str, Row]) -> None:
+def test_order_and_verdicts(rows: dict[str, LeaderboardRow]) -> None:
     fresh = {id: rows[id] for id in ("vanilla", "ts", "smart")}
     standing = ranked(fresh, "ts", {"ts": True, "smart": True, "vanilla": False})
     table = leaderboard(rows, standing, {"isotonic": STALE}, "ece")
@@ -58,16 +58,16 @@ def test_order_and_verdicts(rows: dict[str, Row]) -> None:
     assert list(table["method"])[2:] == ["vanilla", "bbq", "isotonic", "fc"]
 
 
-def test_more_is_better_where_it_is(rows: dict[str, Row]) -> None:
+def test_more_is_better_where_it_is(rows: dict[str, LeaderboardRow]) -> None:
     two = {id: rows[id] for id in ("smart", "ts")}
     assert list(leaderboard(two, None, {}, "accuracy")["method"]) == ["ts", "smart"]
 
 
-def test_without_a_ranking_no_method_is_called_better(rows: dict[str, Row]) -> None:
+def test_without_a_ranking_no_method_is_called_better(rows: dict[str, LeaderboardRow]) -> None:
     assert set(leaderboard({"ts": rows["ts"], "smart": rows["smart"]}, None, {}, "ece")["Verdict"]) == {""}
 
 
-def test_every_headline_metric_has_its_interval(rows: dict[str, Row]) -> None:
+def test_every_headline_metric_has_its_interval(rows: dict[str, LeaderboardRow]) -> None:
     line = leaderboard({"smart": rows["smart"]}, None, {}, "ece").iloc[0].map(lambda text: text.replace("\u00a0", " "))
     assert line["ECE"] == "2.00 %"
     assert line["± seeds"] == "1.00 %"  # of 1, 3 and 2 %
@@ -85,13 +85,13 @@ def test_the_table_is_as_tall_as_every_method_needs() -> None:
     assert height(500) == height(18)
 
 
-def test_one_seed_has_no_spread(rows: dict[str, Row]) -> None:
+def test_one_seed_has_no_spread(rows: dict[str, LeaderboardRow]) -> None:
     assert leaderboard({"ts": rows["ts"]}, None, {}, "ece").iloc[0]["± seeds"] == "–"
 
 
-def test_rows_that_are_not_ranked_are_grey(rows: dict[str, Row]) -> None:
+def test_rows_that_are_not_ranked_are_grey(rows: dict[str, LeaderboardRow]) -> None:
     table = leaderboard(rows, None, {"isotonic": STALE, "ts": OTHER_BINS}, "ece")
-    styles = greyed(table)._compute().ctx
+    styles = grey_unranked(table)._compute().ctx
     grey = {table["method"].iloc[line] for (line, _), found in styles.items() if found}
     assert grey == {"isotonic", "ts", "fc"}
-    assert QUIET.startswith("color")
+    assert GREY.startswith("color")

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from tests.app.driving import open_page, plug_in_ece, wait
+from tests.app.driver import open_page, plain_ece, wait
 from tests.conftest import ROOT
 
 
@@ -56,7 +56,7 @@ def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) ->
     assert f"right {100 * hit.mean():.0f} %" in words
     # none of the six is worse by the plain measure
     errors = [
-        plug_in_ece(model["confidence"][rows], model["hit"][rows])
+        plain_ece(model["confidence"][rows], model["hit"][rows])
         for rows in np.array_split(np.argsort(model["margin"], kind="stable"), 6)
     ]
     shown = float(re.search(r"ECE ([\d.]+)", words)[1]) / 100  # type: ignore[index]

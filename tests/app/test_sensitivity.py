@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 import smart_core as sc
 from pages.shared import studies
-from tests.app.studying import binned_error, charts, click, desk, open_page, run_snippet, settle, words
+from tests.app.driver import charts, click, open_page, plain_ece, run_code, session_of, settle, text_of
 from tests.tolerance import assert_within, binned_bound
 
 
@@ -23,13 +23,13 @@ def small(app: AppTest, sigmas: str = "0.05, 0.5", seeds: int = 1) -> AppTest:
 
 def test_says_what_it_will_cost_before_anything_is_run() -> None:
     app = open_page("sensitivity")
-    assert "100 fits; one is being timed." in words(app)
-    assert "Not run yet." in words(app)
+    assert "100 fits; timing one fit." in text_of(app)
+    assert "Not run yet." in text_of(app)
     settle(app)
-    (known,) = desk(app).fits.values()
+    (known,) = session_of(app).fits.values()
     seconds = round(100 * known[1])
     said = f"{seconds}\u00a0s" if seconds < 60 else f"{seconds // 60}\u00a0min"
-    assert f"100 fits, about {said}" in words(app)
+    assert f"100 fits, about {said}" in text_of(app)
 
 
 def test_the_paper_stands_beside() -> None:
@@ -39,7 +39,7 @@ def test_the_paper_stands_beside() -> None:
     # printed in the paper: 0.61 % at sigma 0.05 (second row) and delta 0.001 (first column)
     assert cells.shape == (5, 4)
     assert cells[1, 0] == pytest.approx(0.0061)
-    assert "0.61 % (ResNet-50)" in words(app)
+    assert "0.61 % (ResNet-50)" in text_of(app)
 
 
 def test_a_grid_is_run_and_every_metric_is_in_it() -> None:
@@ -51,26 +51,26 @@ def test_a_grid_is_run_and_every_metric_is_in_it() -> None:
         probability = smart.predict_proba(data.test.logits)
         expected.append(probability)
     correct = data.test.logits.argmax(axis=1) == data.test.labels
-    ece = [binned_error(each.max(axis=1), correct) for each in expected]
+    ece = [plain_ece(each.max(axis=1), correct) for each in expected]
     drawn = np.asarray(charts(app)[0]["data"][0]["z"], dtype=float)
     assert drawn.shape == (2, 1)
     off = [binned_bound(each.max(axis=1), correct, 15) for each in expected]
     assert_within(drawn[:, 0], ece, off)
-    assert f"the paper's choice gives {100 * drawn[0, 0]:.2f}\u00a0%" in words(app)
-    assert "over 2 of 2 cells" in words(app)
-    assert "selection on test" in words(app)
+    assert f"the paper's settings give {100 * drawn[0, 0]:.2f}\u00a0%" in text_of(app)
+    assert "over 2 of 2 cells" in text_of(app)
+    assert "selection on test" in text_of(app)
 
     app.selectbox(key="metric").set_value("nll").run()
     nll = [-np.log(each[np.arange(len(each)), data.test.labels].astype(float)).mean() for each in expected]
     np.testing.assert_allclose(np.asarray(charts(app)[0]["data"][0]["z"], dtype=float)[:, 0], nll, rtol=1e-4)
-    assert "Settings changed" not in words(app)
+    assert "Settings changed" not in text_of(app)
 
     app.slider(key="bins").set_value(10).run()
-    assert "Settings changed: run again. What is shown was made with bins 15." in words(app)
+    assert "Settings changed: run again. These results were computed with bins 15." in text_of(app)
     app.slider(key="bins").set_value(15).run()
-    assert "Settings changed" not in words(app)
+    assert "Settings changed" not in text_of(app)
 
-    names, printed = run_snippet(app)
+    names, printed = run_code(app)
     assert_within(names["result"].mean("ece")[:, 0], ece, off)
     assert "nll_std" in printed
 
@@ -78,24 +78,24 @@ def test_a_grid_is_run_and_every_metric_is_in_it() -> None:
 def test_studies_of_other_settings_are_kept() -> None:
     app = click(small(settle(open_page("sensitivity")), "0.05"), "run-sensitivity")
     click(small(app, "0.5"), "run-sensitivity")
-    assert len(desk(app).studies) == 2
+    assert len(session_of(app).studies) == 2
     small(app, "0.05")
-    assert "Settings changed" not in words(app)
+    assert "Settings changed" not in text_of(app)
     assert np.asarray(charts(app)[0]["data"][0]["z"]).shape == (1, 1)
     small(app, "0.05, 0.5")
     # neither fits: the newest is shown, and said to be another
-    assert "Settings changed: run again. What is shown was made with sigma 0.5." in words(app)
+    assert "Settings changed: run again. These results were computed with sigma 0.5." in text_of(app)
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "0.1, nan", "1e9", ","])
 def test_numbers_that_cannot_be_read_are_said(text: str) -> None:
     app = open_page("sensitivity")
     app.text_input(key="sigmas").set_value(text).run()
-    assert "Sigma: give 1 to 20 positive numbers below 100" in words(app)
+    assert "Sigma: enter 1 to 20 positive numbers below 100" in text_of(app)
     assert not app.exception
 
 
 def test_a_tuple_and_its_list_are_the_same_setting() -> None:
     # a workspace gives back lists
-    assert studies._written({"sigma": (0.1, 0.2)}) == studies._written({"sigma": [0.1, 0.2]})
-    assert studies._written({"sigma": (0.1,)}) != studies._written({"sigma": (0.2,)})
+    assert studies._json({"sigma": (0.1, 0.2)}) == studies._json({"sigma": [0.1, 0.2]})
+    assert studies._json({"sigma": (0.1,)}) != studies._json({"sigma": (0.2,)})

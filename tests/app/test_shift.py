@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from tests.app.studying import binned_error, bring, buttons, charts, click, open_page, run_snippet, settle, words
+from tests.app.driver import buttons, charts, click, load_own_file, open_page, plain_ece, run_code, settle, text_of
 from tests.tolerance import assert_within, binned_bound
 
 
@@ -44,35 +44,35 @@ def test_groups_are_judged_one_by_one() -> None:
         correct = data.test.logits[rows].argmax(axis=1) == data.test.labels[rows]
         for found, t in ((before, 1.0), (after, temperature)):
             confidence = softmax(data.test.logits[rows].astype(np.float64) / t, axis=1).max(axis=1)
-            found.append(binned_error(confidence, correct))
+            found.append(plain_ece(confidence, correct))
         off.append(binned_bound(confidence, correct, 15))
     (bars,) = charts(app)[0]["data"]
     lengths = np.asarray(bars["x"] if bars["orientation"] == "h" else bars["y"], dtype=float)
     reduction = 1 - np.array(after) / np.array(before)
     assert_within(lengths, np.maximum(reduction, -1.0), 2 * np.array(off) / np.array(before))
-    means = re.search(r"from ([\d.]+) % to ([\d.]+) %", words(app).replace("\u00a0", " "))
+    means = re.search(r"from ([\d.]+) % to ([\d.]+) %", text_of(app).replace("\u00a0", " "))
     assert means is not None
     stated = [float(number) for number in means.groups()]
     assert stated == pytest.approx([100 * np.mean(before), 100 * np.mean(after)], abs=0.0051)
     harmed = [name for name, saved in zip(names, reduction, strict=True) if saved < 0]
-    assert ("harms on none" in words(app)) == (not harmed)
-    result, _ = run_snippet(app)
+    assert ("makes no shift worse" in text_of(app)) == (not harmed)
+    result, _ = run_code(app)
     assert_within(result["result"].mean("ece")[1], after, off)
 
     # accuracy is no error: nothing to reduce, and no failure either
     app.selectbox(key="metric").set_value("accuracy").run()
-    assert "Accuracy is not an error" in words(app)
+    assert "Accuracy is not an error" in text_of(app)
     assert len(charts(app)) == 1
     app.selectbox(key="metric").set_value("ece").run()
     app.number_input(key="shift-seeds").set_value(2).run()
-    assert "Settings changed: run again. What is shown was made with seeds 3." in words(app)
+    assert "Settings changed: run again. These results were computed with seeds 3." in text_of(app)
 
 
 def test_a_file_of_ones_own_judged_on_another_set(tmp_path: Path) -> None:
-    app = bring(open_page("shift"), tmp_path)
+    app = load_own_file(open_page("shift"), tmp_path)
     app.multiselect(key="shift-others").set_value(["digits"])
     click(with_ts(app), "run-shift")
-    assert "over 1 shifts" not in words(app)
-    assert "lowers the mean ECE on Digits from" in words(app)
-    names, _ = run_snippet(app)
+    assert "over 1 shifts" not in text_of(app)
+    assert "lowers the mean ECE on Digits from" in text_of(app)
+    names, _ = run_code(app)
     assert list(names["result"].columns) == ["Digits"]

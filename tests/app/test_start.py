@@ -12,7 +12,7 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from pages.shared import restore
+from pages.shared import workspace
 from pages.shared.uploads import FOLDER_VARIABLE
 from smart_core.data.formats import numpy_files
 from smart_core.formatting import percent
@@ -62,7 +62,7 @@ def drop(app: AppTest, *files: tuple[str, bytes], key: str = "start-files") -> A
 
 def in_view(app: AppTest) -> Any:
     """The data set in view, as the sidebar has it."""
-    return app.session_state["desk"].sets[app.selectbox(key="data").value].data
+    return app.session_state["session"].datasets[app.selectbox(key="data").value].data
 
 
 def says(app: AppTest, text: str) -> bool:
@@ -70,7 +70,7 @@ def says(app: AppTest, text: str) -> bool:
     return any(text in box.value for box in boxes)
 
 
-def plug_in_ece(logits: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+def plain_ece(logits: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
     probabilities = softmax(logits.astype(np.float64), axis=1)
     confidence, hit = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     place = np.ceil(confidence * bins).astype(int)
@@ -86,7 +86,7 @@ def test_a_sample_is_one_click(app: AppTest) -> None:
 
 def test_the_verdict_is_that_of_the_file(app: AppTest) -> None:
     with np.load(sample_logits.path("digits")) as bundle:
-        error = plug_in_ece(bundle["test_logits"], bundle["test_labels"])
+        error = plain_ece(bundle["test_logits"], bundle["test_labels"])
     (sentence,) = [line.value for line in app.markdown if line.value.startswith("**Digits**. ")]
     assert f"its ECE of {percent(error)}" in sentence
 
@@ -100,7 +100,7 @@ def test_a_bundle_is_taken_in(app: AppTest, arrays: dict[str, np.ndarray]) -> No
     drop(app, ("mine.npz", npz(**parts)))
     data = in_view(app)
     np.testing.assert_array_equal(data.test.logits, arrays["logits"][150:])
-    assert says(app, "fitted on **150**, judged on **250**")
+    assert says(app, "fitted on **150**, tested on **250**")
     assert any(line.value.startswith("**mine**. ") for line in app.markdown)
     table = app.dataframe[0].value
     assert dict(zip(table["array"], table["role"], strict=True)) == {name: name for name in parts}
@@ -122,7 +122,7 @@ def test_validation_and_test_zones(app: AppTest, arrays: dict[str, np.ndarray]) 
     one = npz(**{name: array[:100] for name, array in arrays.items()})
     two = npz(**{name: array[100:] for name, array in arrays.items()})
     drop(app, ("same_name.npz", one), key="start-val")
-    assert says(app, "Now the test file.")
+    assert says(app, "Now add the test file.")
     assert app.selectbox(key="data").value == "digits"
     drop(app, ("same_name.npz", two), key="start-test")
     data = in_view(app)
@@ -138,7 +138,7 @@ def test_a_bad_file_is_one_sentence_and_nothing_is_lost(app: AppTest, arrays: di
     assert "bad.npz" in error
     assert "Traceback" not in error
     assert app.selectbox(key="data").value == good
-    assert says(app, "good stays in view")
+    assert says(app, "good is still selected")
 
 
 def test_the_memory_of_the_uploader_is_not_needed(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
@@ -189,7 +189,7 @@ def test_probabilities_are_cured_at_a_click_and_back(app: AppTest, arrays: dict[
     read = in_view(app)
     rows = np.concatenate([read.validation.logits, read.test.logits])
     np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-5)
-    assert len(app.session_state["desk"].sets) == 1  # the same files, read once
+    assert len(app.session_state["session"].datasets) == 1  # the same files, read once
     app.button(key="start-understand").click().run()
     assert in_view(app).content_hash == understood.content_hash
 
@@ -217,7 +217,7 @@ def test_two_arrays_with_one_role_are_refused(app: AppTest, arrays: dict[str, np
     for key in numbers:
         app.selectbox(key=key).set_value("labels")
     app.button(key="start-roles-go").click().run()
-    assert any("Two arrays were chosen as labels" in box.value for box in app.error)
+    assert any("Two arrays have the role labels" in box.value for box in app.error)
 
 
 def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,14 +258,14 @@ def test_split_by_hand(app: AppTest) -> None:
     app.number_input(key="start-seed-digits").set_value(3).run()
     with np.load(sample_logits.path("digits")) as bundle:
         rows = len(bundle["val_labels"]) + len(bundle["test_labels"])
-    assert says(app, f"fitted on **{round(0.25 * rows):,}**, judged on **{rows - round(0.25 * rows):,}**")
-    assert says(app, "split by hand: 25% for validation, seed 3")
+    assert says(app, f"fitted on **{round(0.25 * rows):,}**, tested on **{rows - round(0.25 * rows):,}**")
+    assert says(app, "custom split: 25% for validation, seed 3")
     app.switch_page("pages/diagnose.py").run()
     assert any("seed 3" in line.value for line in app.sidebar.caption)
     app.switch_page("pages/start.py").run()
     assert app.slider(key="start-share-digits").value == 25
     app.toggle(key="start-by-hand-digits").set_value(False).run()
-    assert not says(app, "split by hand:")
+    assert not says(app, "custom split:")
 
 
 def test_a_file_of_the_servers_folder(
@@ -294,14 +294,14 @@ def test_a_link_waits_for_its_file(arrays: dict[str, np.ndarray]) -> None:
     second.query_params["split"] = "0.25-7"
     second.run()
     assert second.title[0].value == "Start"
-    assert says(second, f"This view is of a file that is not here (fingerprint **{key}**)")
+    assert says(second, f"This link needs a file that is not loaded (fingerprint **{key}**)")
     drop(second, ("other.npz", npz(logits=arrays["logits"] + 1, labels=arrays["labels"])))
     assert second.title[0].value == "Start"  # another file is welcome, but does not open the view
-    assert says(second, "This view is of a file that is not here")
+    assert says(second, "This link needs a file that is not loaded")
     drop(second, ("renamed.npz", npz(**arrays)))
     assert second.title[0].value == "Diagnose"
     assert second.selectbox(key="data").value == key
-    assert says(second, f"fitted on **{ROWS // 4}**, judged on **{ROWS - ROWS // 4}**")
+    assert says(second, f"fitted on **{ROWS // 4}**, tested on **{ROWS - ROWS // 4}**")
 
 
 def test_names_from_files_are_text(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
@@ -314,8 +314,8 @@ def test_a_full_desk_says_what_it_put_away(app: AppTest, arrays: dict[str, np.nd
     for number in range(9):
         drop(app, (f"set{number}.npz", npz(logits=arrays["logits"] + number, labels=arrays["labels"])))
         assert bool(app.warning) is (number == 8)
-    assert app.warning[0].value.startswith("set0 was put away")
-    assert len(app.session_state["desk"].sets) == 8
+    assert app.warning[0].value.startswith("set0 was removed")
+    assert len(app.session_state["session"].datasets) == 8
     app.run()
     assert not app.warning
 
@@ -328,8 +328,8 @@ def test_files_of_the_same_name_are_told_apart(app: AppTest, arrays: dict[str, n
 
 def test_a_workspace_is_taken_in_here_too(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     other = drop(open_start(data="digits"), ("mine.npz", npz(**arrays)))
-    desk = other.session_state["desk"]
-    file = restore.content(restore.gather(desk, {"data": other.selectbox(key="data").value})[0])
+    session = other.session_state["session"]
+    file = workspace.to_bytes(workspace.gather(session, {"data": other.selectbox(key="data").value})[0])
     app.file_uploader(key="start-restore").set_value(("w.zip", file, "application/zip")).run()
     assert in_view(app).content_hash == in_view(other).content_hash
 
@@ -338,6 +338,6 @@ def test_the_python_runs(app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.chdir(ROOT)
     exec(app.main.code[-1].value, {})
     with np.load(sample_logits.path("digits")) as bundle:
-        error = plug_in_ece(bundle["test_logits"], bundle["test_labels"])
+        error = plain_ece(bundle["test_logits"], bundle["test_labels"])
     printed = float(capsys.readouterr().out.split("ECE")[-1])
     assert printed == pytest.approx(error, abs=1e-6)

@@ -12,12 +12,12 @@ from scipy.special import log_softmax
 
 import sample_logits
 import smart_core as sc
-from tests.app.studying import bring, buttons, charts, click, desk, open_page, run_snippet, words
+from tests.app.driver import buttons, charts, click, load_own_file, open_page, run_code, session_of, text_of
 
 
 def test_nothing_fitted_offers_one_action() -> None:
     app = open_page("temperature")
-    assert "SMART on the margin is not fitted yet on Digits." in words(app)
+    assert "SMART on the margin is not fitted yet on Digits." in text_of(app)
     assert app.button(key="fit-curve").label == "Fit TS and SMART"
     assert buttons(app) == {"fit-curve", "next-page"}
     assert charts(app) == []
@@ -32,7 +32,7 @@ def test_the_curve_is_that_of_the_fits() -> None:
     val_margin = top[:, -1] - top[:, -2]
     smart = [sc.SMART(seed=seed).fit(data.validation.logits, data.validation.labels) for seed in range(5)]
     r = [np.corrcoef(margin, each.temperatures(data.test.logits))[0, 1] for each in smart]
-    shown = re.search(r"temperature is (\S+) \((\S+) to (\S+) over 5 seeds\)", words(app))
+    shown = re.search(r"temperature is (\S+) \((\S+) to (\S+) over 5 seeds\)", text_of(app))
     assert shown is not None
     assert [float(number) for number in shown.groups()] == pytest.approx([np.mean(r), min(r), max(r)], abs=0.0051)
 
@@ -41,42 +41,43 @@ def test_the_curve_is_that_of_the_fits() -> None:
         return float(-scaled[np.arange(len(scaled)), data.validation.labels].mean())
 
     best = minimize_scalar(nll, bounds=(0.1, 10), method="bounded").x
-    divisor = re.search(r"temperature scaling divides every sample by ([\d.]+\d)", words(app))
+    divisor = re.search(r"temperature scaling divides every sample by ([\d.]+\d)", text_of(app))
     assert divisor is not None
     assert float(divisor[1]) == pytest.approx(best, abs=0.0051)
-    assert "r = 0.94" in words(app)
+    assert "r = 0.94" in text_of(app)
     # the caption explains each shade that the legend names
     legend = {trace.get("name") for trace in charts(app)[0]["data"]}
     assert {"no validation sample", "outer 1 % of validation"} <= legend
-    assert "beyond every validation sample, where the map is a guess; fainter: the outer 1 % of validation" in words(
-        app
+    assert (
+        "beyond every validation sample, where the map extrapolates; lighter: the outer 1 % of validation"
+        in text_of(app)
     )
     beyond = int(((margin < val_margin.min()) | (margin > val_margin.max())).sum())
-    assert f"Digits: {beyond} test sample{' lies' if beyond == 1 else 's lie'} outside" in words(app)
-    names, _ = run_snippet(app)
+    assert f"Digits: {beyond} test sample{' lies' if beyond == 1 else 's lie'} outside" in text_of(app)
+    names, _ = run_code(app)
     assert names["curve"].r == np.mean(names["curve"].pearson)
 
     # another indicator is a fit of its own and leaves the leaderboard's SMART alone
-    before = dict(desk(app).rows)
+    before = dict(session_of(app).rows)
     app.selectbox(key="indicator").set_value("entropy").run()
     assert app.button(key="fit-curve").label == "Fit SMART on the entropy"
     click(app, "fit-curve")
-    assert "between entropy and temperature" in words(app)
-    assert dict(desk(app).rows) == before
+    assert "between entropy and temperature" in text_of(app)
+    assert dict(session_of(app).rows) == before
     app.selectbox(key="indicator").set_value("margin").run()
-    assert "between margin and temperature" in words(app)
+    assert "between margin and temperature" in text_of(app)
 
     # SMART's settings changed on Compare: said, and the fit on the margin is still to be had
-    desk(app).settings["smart"] = {"sigma": 0.1}
+    session_of(app).settings["smart"] = {"sigma": 0.1}
     app.run()
-    assert "SMART's settings changed after this fit: refit." in words(app)
+    assert "SMART's settings changed after this fit." in text_of(app)
     assert "refit-curve" in buttons(app)
 
 
 def test_a_file_with_logits_only(tmp_path: Path) -> None:
-    app = bring(open_page("temperature"), tmp_path)
+    app = load_own_file(open_page("temperature"), tmp_path)
     # a name from outside is shown letter by letter
-    assert "not fitted yet on mine\\_\\<b\\>\\*" in words(app)
+    assert "not fitted yet on mine\\_\\<b\\>\\*" in text_of(app)
     click(app, "fit-curve")
     assert next(trace["name"] for trace in charts(app)[0]["data"] if "r = " in trace.get("name", "")).startswith(
         "mine_&lt;b&gt;*, r = "

@@ -14,11 +14,12 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared import downloads, theory_certificate
-from pages.shared.theory_probe import boxed_slice, direction_sentence, in_conflict
+from pages.shared import downloads
+from pages.shared.theory import certificate as certificate_view
+from pages.shared.theory.nll import boxed_slice, direction_verdict, in_conflict
 from smart_core.theory.certificate import Certificate
 from smart_core.theory.nll_probe import Estimate
-from tests.app.studying import bring, charts, click, desk, run_snippet, settle, words
+from tests.app.driver import charts, click, load_own_file, run_code, session_of, settle, text_of
 from tests.conftest import ROOT
 
 
@@ -36,27 +37,27 @@ def open_view(view: str, data: str = "digits") -> AppTest:
 def test_margin_bounds_follow_the_sliders() -> None:
     app = open_view("Margin bounds")
     low, high = 2 / math.log(9 / 0.25), 2 / math.log(4)
-    assert f"at a T between {low:.3f} and {high:.3f}" in words(app)
-    assert "none of 1,000 rows lies outside the bounds" in words(app)
+    assert f"at a T between {low:.3f} and {high:.3f}" in text_of(app)
+    assert "none of 1,000 rows lies outside the bounds" in text_of(app)
     assert len(charts(app)) == 4
     app.slider(key="theory-classes").set_value(2).run()
-    assert f"at exactly T = {high:.3f}" in words(app)
+    assert f"at exactly T = {high:.3f}" in text_of(app)
     app.slider(key="theory-classes").set_value(10)
     app.slider(key="theory-target").set_value(0.3).run()
-    assert "there is no upper bound" in words(app)
+    assert "there is no upper bound" in text_of(app)
     app.slider(key="theory-target").set_value(0.1).run()
-    assert "only where all logits are equal" in words(app)
+    assert "only if all logits are equal" in text_of(app)
     app.slider(key="theory-target").set_value(0.05).run()
-    assert "no temperature gives" in words(app)
+    assert "no temperature gives" in text_of(app)
     assert not app.error
     assert charts(app) == []
 
 
 def test_margin_bounds_on_the_loaded_data() -> None:
     app = open_view("Margin bounds")
-    app.segmented_control(key="theory-rows").set_value("The loaded data").run()
-    assert "none of 720 rows lies outside the bounds" in words(app)
-    names, printed = run_snippet(app)
+    app.segmented_control(key="theory-rows").set_value("Test samples").run()
+    assert "none of 720 rows lies outside the bounds" in text_of(app)
+    names, printed = run_code(app)
     assert names["study"].outside() == 0
     assert printed.startswith("interval")
 
@@ -64,10 +65,10 @@ def test_margin_bounds_on_the_loaded_data() -> None:
 def test_the_python_of_the_loaded_data_takes_the_rows_of_the_page() -> None:
     """Of 10,000 test rows a thousand are drawn evenly, not the first thousand."""
     app = open_view("Margin bounds", "cifar10")
-    app.segmented_control(key="theory-rows").set_value("The loaded data").run()
-    names, _ = run_snippet(app)
+    app.segmented_control(key="theory-rows").set_value("Test samples").run()
+    names, _ = run_code(app)
     assert len(names["data"].test) > 1000 == names["study"].temperature.size
-    assert f"a factor of {names['study'].spread('margin'):.2f} at equal margin" in words(app)
+    assert f"a factor of {names['study'].spread('margin'):.2f} at equal margin" in text_of(app)
     assert names["rows"][-1] == len(names["data"].test) - 1
 
 
@@ -83,10 +84,10 @@ def test_a_witness_within_noise_of_zero_has_no_direction() -> None:
     """Its sign is open, so that what raises its absolute value on one sample lowers it on another."""
     falls, rises = Estimate(-0.1, 0.01), Estimate(0.1, 0.01)
     assert not in_conflict(falls, rises, Estimate(1e-4, 1e-3))
-    said = direction_sentence(0, 1, falls, rises, Estimate(1e-4, 1e-3))
-    assert "moves a witness that noise cannot tell from 0" in said
+    said = direction_verdict(0, 1, falls, rises, Estimate(1e-4, 1e-3))
+    assert "the witness itself cannot be distinguished from 0" in said
     assert in_conflict(falls, rises, Estimate(0.01, 1e-3))
-    assert "yet raises the witness" in direction_sentence(0, 1, falls, rises, Estimate(0.01, 1e-3))
+    assert "but raises the witness" in direction_verdict(0, 1, falls, rises, Estimate(0.01, 1e-3))
 
 
 def test_numbers_of_a_chart_as_json_keep_every_digit() -> None:
@@ -98,38 +99,38 @@ def test_numbers_of_a_chart_as_json_keep_every_digit() -> None:
 
 def test_the_certificate_of_vanilla_and_ts_at_once_and_of_others_once_fitted() -> None:
     app = open_view("smCE certificate")
-    assert "Every inequality of the chain holds for Vanilla and TS." in words(app)
+    assert "Every inequality of the chain holds for Vanilla and TS." in text_of(app)
     data = sc.load(sample_logits.path("digits"))
     raw = data.test.logits.astype(np.float64)
     p = 1 / np.exp(raw - raw.max(axis=1, keepdims=True)).sum(axis=1)
     exact = sc.metrics.smce(p, raw.argmax(axis=1) == data.test.labels)
-    assert f"{exact:.4f} ≤ " in words(app)
-    assert "✗" not in words(app)
-    _, printed = run_snippet(app)
+    assert f"{exact:.4f} ≤ " in text_of(app)
+    assert "✗" not in text_of(app)
+    _, printed = run_code(app)
     assert printed.count("True") == 8
     app.switch_page("pages/temperature.py").run()
     click(app, "fit-curve")
     app.query_params["view"] = "smCE certificate"
     app.switch_page("pages/theory.py").run()
-    assert "holds for Vanilla, TS and SMART." in words(app)
+    assert "holds for Vanilla, TS and SMART." in text_of(app)
     assert list(app.selectbox(key="theory-chain").options) == ["Vanilla", "TS", "SMART"]
 
 
 def test_a_violated_inequality_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = theory_certificate.certificate
+    honest = certificate_view.certificate
 
     def lying(*args: object, **kwargs: object) -> Certificate:
         found = honest(*args, **kwargs)  # type: ignore[arg-type]
         return Certificate(**{**vars(found), "smce": 3.0})
 
-    monkeypatch.setattr(theory_certificate, "certificate", lying)
+    monkeypatch.setattr(certificate_view, "certificate", lying)
     app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     app.query_params["data"] = "digits_corrupted"  # whose certificates no other test has put into the memory
     app.query_params["view"] = "smCE certificate"
     app.run()
     app.switch_page("pages/theory.py").run()
     assert any("Violated: Vanilla: smCE ≤ H + 2 B_λ" in error.value for error in app.error)
-    assert "**✗ violated** Theorem" in words(app)
+    assert "**✗ violated** Theorem" in text_of(app)
 
 
 def test_a_searched_slice_is_confirmed_on_test_and_drawn() -> None:
@@ -137,9 +138,9 @@ def test_a_searched_slice_is_confirmed_on_test_and_drawn() -> None:
     assert len(charts(app)) == 2
     app.button(key="search-slice").click().run()
     assert not app.exception
-    assert "On test it holds: NLL falls and the witness rises, both beyond noise." in words(app)
-    assert "lowers the NLL yet raises the witness." in words(app)
-    names, _ = run_snippet(app)
+    assert "Test confirms it: NLL falls and the witness rises, both beyond noise." in text_of(app)
+    assert "lowers the NLL but raises the witness." in text_of(app)
+    names, _ = run_code(app)
     data, chosen = names["data"], names["chosen"]
     # the same slice by hand: NLL a little further along s, from the softmax alone
     t = np.asarray(names["fitted"].temperatures(data.test.logits), dtype=np.float64)
@@ -151,7 +152,7 @@ def test_a_searched_slice_is_confirmed_on_test_and_drawn() -> None:
 
     slope = (nll(1 + 1e-5) - nll(1 - 1e-5)) / 2e-5
     assert slope < 0
-    (shown,) = re.findall(r"dNLL/ds = (-[\d.]+e-\d+)", words(app))
+    (shown,) = re.findall(r"dNLL/ds = (-[\d.]+e-\d+)", text_of(app))
     assert float(shown) == pytest.approx(slope, rel=0.0051)  # two digits behind the point
 
 
@@ -160,9 +161,9 @@ def test_where_nothing_is_found_the_page_says_so() -> None:
     app.selectbox(key="theory-map").set_value("vanilla").run()
     app.button(key="search-slice").click().run()
     assert not app.exception
-    assert "no slice whose sharpening lowers NLL and raises a witness" in words(app)
+    assert "no slice was found whose sharpening lowers NLL and raises a witness" in text_of(app)
     app.toggle(key="theory-counterexample").set_value(True).run()
-    assert "The paper's condition is met, and yet NLL does not fall (dNLL/ds = 3.57e-01" in words(app)
+    assert "The paper's condition is met, yet NLL does not fall (dNLL/ds = 3.57e-01" in text_of(app)
 
 
 def test_the_playground_runs_is_stale_when_changed_and_takes_a_drawn_law() -> None:
@@ -173,24 +174,24 @@ def test_the_playground_runs_is_stale_when_changed_and_takes_a_drawn_law() -> No
     app.multiselect(key="theory-methods").set_value(["vanilla", "ts"]).run()
     app.button(key="run-playground").click().run()
     settle(app)
-    assert "is nearest to the truth" in words(app)
+    assert "is closest to the truth" in text_of(app)
     assert len(charts(app)) == 2
-    names, _ = run_snippet(app)
+    names, _ = run_code(app)
     best = np.nanmin(names["result"].mean()[:, -1])
-    assert f"{100 * best:.2f}\u00a0%" in words(app)
+    assert f"{100 * best:.2f}\u00a0%" in text_of(app)
 
     app.selectbox(key="theory-law").set_value("drawn").run()
-    assert "Settings changed: run again." in words(app)
+    assert "Settings changed: run again." in text_of(app)
     app.slider(key="knot-6").set_value(6.0).run()
-    assert "does not rise everywhere" in words(app)
+    assert "does not rise everywhere" in text_of(app)
     app.button(key="run-playground").click().run()
     settle(app)
-    assert "Settings changed" not in words(app)
-    assert any("playground" in key for key in desk(app).studies)
+    assert "Settings changed" not in text_of(app)
+    assert any("playground" in key for key in session_of(app).studies)
     assert not app.error
 
 
 def test_a_file_with_logits_only(tmp_path: Path) -> None:
-    app = bring(open_view("smCE certificate"), tmp_path)
-    assert "Every inequality of the chain holds" in words(app)
+    app = load_own_file(open_view("smCE certificate"), tmp_path)
+    assert "Every inequality of the chain holds" in text_of(app)
     assert not app.error

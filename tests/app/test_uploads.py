@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import smart_core as sc
-from pages.shared import reading, uploads
+from pages.shared import loading, uploads
 from smart_core.errors import LogitFileError
 
 
@@ -95,14 +95,14 @@ def test_the_folder_is_named_by_the_environment(folder: Path, monkeypatch: pytes
 
 
 def test_a_changed_file_is_another_one(folder: Path) -> None:
-    before = uploads.chosen(folder, ["a.npz"])
-    assert uploads.chosen(folder, ["a.npz"]).mark == before.mark
+    before = uploads.from_server(folder, ["a.npz"])
+    assert uploads.from_server(folder, ["a.npz"]).ids == before.ids
     (folder / "a.npz").write_bytes(b"longer")
-    assert uploads.chosen(folder, ["a.npz"]).mark != before.mark
+    assert uploads.from_server(folder, ["a.npz"]).ids != before.ids
 
 
 def test_the_list_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "LISTED", 5)
+    monkeypatch.setattr(uploads, "MAX_LISTED", 5)
     for number in range(9):
         (folder / f"{number}.npy").write_bytes(b"x")
     assert len(uploads.server_files(folder)) == 5
@@ -137,4 +137,4 @@ def test_a_fix_names_what_is_on_the_page() -> None:
     np.savez(unclear, foo=scores, baz=np.hstack([scores, scores]), bar=np.arange(40) % 3)
     with pytest.raises(LogitFileError, match="roles=") as caught:
         sc.load(("unclear.npz", unclear.getvalue()))
-    assert caught.value.sentence(reading.on_the_page).endswith("; choose the logits below.")
+    assert caught.value.sentence(loading.fix_text).endswith("; choose the logits below.")

@@ -27,7 +27,7 @@ def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
     expect(seen.page.get_by_role("heading", name="Too confident")).to_be_visible()
     chart = seen.page.locator(".st-key-reliability .js-plotly-plot")
     expect(chart.locator(".scatterlayer .trace").first).to_be_visible()
-    expect(seen.page.get_by_text("judged on 720").first).to_be_attached()
+    expect(seen.page.get_by_text("tested on 720").first).to_be_attached()
     background = "rgb(15, 19, 26)" if dark else "rgb(255, 255, 255)"
     expect(chart.locator(".main-svg").first).to_have_css("background-color", background)
     # nothing sticks out to the side
@@ -57,7 +57,7 @@ def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str
         seen = visit(address + path)
         expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()
         # only dashboard.py draws the sidebar's split
-        expect(seen.page.get_by_test_id("stSidebar").get_by_text("judged on 720")).to_be_attached()
+        expect(seen.page.get_by_test_id("stSidebar").get_by_text("tested on 720")).to_be_attached()
         expect(seen.page.get_by_text("ECE, 10 bins" if "bins" in path else "ECE, 15 bins")).to_be_visible()
         seen.clean()
 

@@ -53,7 +53,7 @@ def test_from_the_door_to_a_calibrator(visit: Open, tmp_path: Path) -> None:
         expect(page.locator(".st-key-leaderboard-plot .ytick text")).to_have_count(11)
         picture()
 
-        page.get_by_test_id("stHeader").get_by_text("Take away").click()
+        page.get_by_test_id("stHeader").get_by_text("Export and help").click()
         page.get_by_role("menuitem", name="Export", exact=True).click()
         button = page.get_by_role("button", name="Download calibrator", exact=True)
         expect(button).to_be_visible()

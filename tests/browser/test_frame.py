@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import sample_logits
-from pages.shared.routing import PAGES
+from pages.shared.navigation import PAGES
 from tests.browser.conftest import Visit, looks, serve
 from tests.conftest import long_but
 
@@ -28,7 +28,7 @@ new MutationObserver(() => {
 @pytest.fixture(scope="module")
 def judged_on() -> str:
     with np.load(sample_logits.path("digits")) as bundle:
-        return f"judged on {len(bundle['test_labels']):,}"
+        return f"tested on {len(bundle['test_labels']):,}"
 
 
 @pytest.mark.parametrize("path", long_but("theory")(TITLES))

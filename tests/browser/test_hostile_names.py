@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import sample_logits
-from pages.shared.routing import ORDER
+from pages.shared.navigation import ORDER
 from tests.browser.conftest import PATIENCE, Visit
 from tests.robustness.names import HOSTILE_NAMES
 
@@ -54,5 +54,5 @@ def test_no_page_makes_markup_of_a_name(visit: Callable[..., Visit], server: str
         seen.idle()
         assert seen.page.evaluate("window.stolen") is None
         assert seen.page.evaluate(FOUND) == []
-        assert seen.page.get_by_text("something unforeseen").count() == 0
+        assert seen.page.get_by_text("Unexpected error").count() == 0
     seen.clean()

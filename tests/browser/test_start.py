@@ -38,7 +38,7 @@ def drop(seen: Visit, *files: dict[str, Any], zone: str = "start-files") -> None
 
 def expect_in_view(seen: Visit, title: str, judged_on: int) -> None:
     sidebar = seen.page.get_by_test_id("stSidebar")
-    expect(sidebar.get_by_text(f"judged on {judged_on:,}")).to_be_attached()
+    expect(sidebar.get_by_text(f"tested on {judged_on:,}")).to_be_attached()
     expect(sidebar.locator(".st-key-data input")).to_have_value(title)
 
 
@@ -72,10 +72,10 @@ def test_a_link_opens_the_same_view_once_its_file_is_there(
     drop(first, file("mine.npz", **arrays))
     expect_in_view(first, "mine", 303)
     first.idle()  # until then the page grows above the switch, and a click goes astray
-    first.page.locator(".st-key-split").get_by_text("Split by hand").click()
+    first.page.locator(".st-key-split").get_by_text("Custom split").click()
     expect(first.page.get_by_test_id("stSidebar").get_by_text("seed 0")).to_be_attached()
     first.idle()
-    first.page.get_by_role("button", name="Diagnose it").click()
+    first.page.get_by_role("button", name="Diagnose", exact=True).click()
     expect(first.page.get_by_role("heading", name="Diagnose", exact=True)).to_be_visible()
     first.idle()
     first.page.get_by_role("button", name="Copy link").click()
@@ -83,7 +83,7 @@ def test_a_link_opens_the_same_view_once_its_file_is_there(
     shown = first.page.get_by_role("heading", level=4).first.inner_text()
 
     second = visit(link)
-    expect(second.page.get_by_text("This view is of a file that is not here")).to_be_visible()
+    expect(second.page.get_by_text("This link needs a file that is not loaded")).to_be_visible()
     drop(second, file("another_name.npz", **arrays))
     expect(second.page.get_by_role("heading", name="Diagnose", exact=True)).to_be_visible()
     expect_in_view(second, "another_name", 303)

@@ -21,8 +21,8 @@ STUDIES = {
     "temperature": ("data=digits", "Temperature curve", "Fit TS and SMART", "temperature"),
     "hardness": ("data=digits", "Hardness", None, "hardness"),
     "sensitivity": ("data=digits&sigmas=0.05,0.1&deltas=0.001,0.1&sensitivity-seeds=1", "Sensitivity", None, None),
-    "ablation": ("data=digits&ablation-seeds=1&part=Indicators", "Ablation", "Run the indicators", "indicators"),
-    "shift": (f"data=digits_corrupted&shift-seeds=1&{TWO_METHODS}", "Shift", "Judge under shift", "shift-heatmap"),
+    "ablation": ("data=digits&ablation-seeds=1&part=Indicators", "Ablation", "Compare indicators", "indicators"),
+    "shift": (f"data=digits_corrupted&shift-seeds=1&{TWO_METHODS}", "Shift", "Evaluate under shift", "shift-heatmap"),
 }
 """Page -> its query, its title, the button that begins its study, and the chart that is then there."""
 
@@ -88,7 +88,9 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     load = page.locator(".st-key-load-cell button")
     expect(load).to_have_text("Fit SMART with sigma 0.1 and delta 0.001")
     load.click()
-    expect(page.get_by_text("SMART is set with sigma 0.1 and delta 0.001 on every page")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("SMART is set to fit with sigma 0.1 and delta 0.001 on every page")).to_be_visible(
+        timeout=LONG
+    )
     seen.idle()
 
     # another page and back: nothing is lost
@@ -104,7 +106,7 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     expect(page.locator(".st-key-sigmas input")).to_have_value(SIGMAS)
     expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("20")
     expect(page.get_by_text("Settings changed")).to_have_count(0)
-    expect(page.get_by_text("SMART is set with sigma 0.1 and delta 0.001 on every page")).to_be_visible()
+    expect(page.get_by_text("SMART is set to fit with sigma 0.1 and delta 0.001 on every page")).to_be_visible()
     seen.clean()
 
 
@@ -138,10 +140,10 @@ def test_a_link_opens_the_same_part_and_the_keyboard_runs_it(server: str, visit:
     seen.idle()
     page.keyboard.press("Control+Enter")
     # of the four parts it is the open one that runs
-    expect(page.locator(".st-key-tray").get_by_text("Run the training")).to_be_visible(timeout=LONG)
+    expect(page.locator(".st-key-jobs").get_by_text("Record the training")).to_be_visible(timeout=LONG)
     expect(page.locator(".st-key-run-objectives button")).to_be_enabled()
     page.keyboard.press("Escape")
-    expect(page.get_by_text("cancelled: Run the training")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("cancelled: Record the training")).to_be_visible(timeout=LONG)
     page.get_by_role("tab", name="Indicators").click()
     page.wait_for_url("**part=Indicators*")
     seen.clean()

@@ -40,7 +40,7 @@ def test_looks(server: str, visit: Open, view: str, width: int, dark: bool) -> N
         page.locator(".st-key-run-playground button").click()
         expect(page.locator(".st-key-true-error .js-plotly-plot").first).to_be_visible(timeout=LONG)
         expect(page.locator(".st-key-job-0-cancel")).to_have_count(0, timeout=LONG)
-        expect(page.get_by_role("heading", name=re.compile("nearest to the truth"))).to_be_visible()
+        expect(page.get_by_role("heading", name=re.compile("closest to the truth"))).to_be_visible()
         expect(page.locator(".st-key-recovery .js-plotly-plot").first).to_be_visible()
     else:
         for chart in VIEWS[view]:
@@ -124,9 +124,9 @@ def test_the_camera_saves_svg_and_png_and_the_numbers_as_csv_and_json(server: st
 def test_a_search_moves_the_slice_and_says_what_test_says(server: str, visit: Open) -> None:
     seen = visit(address(server, "NLL against calibration", "data=fashion_ls_0_05"))
     page = seen.page
-    page.get_by_role("button", name="Search a slice").click()
-    expect(page.get_by_text("On test it holds")).to_be_visible()
-    expect(page.get_by_role("heading", name=re.compile("lowers the NLL yet raises the witness"))).to_be_visible()
+    page.get_by_role("button", name="Search for a slice").click()
+    expect(page.get_by_text("Test confirms it")).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("lowers the NLL but raises the witness"))).to_be_visible()
     seen.picture("theory-conflict")
     seen.clean()
 

@@ -34,7 +34,7 @@ def marked_bundle(path: Path) -> Path:
 def test_a_session_that_fits_everything_leaves_the_other_alone(server: str, visit: Open, tmp_path: Path) -> None:
     busy = visit(f"{server}/start?data=digits")
     busy.page.locator(".st-key-start-files input[type=file]").set_input_files(marked_bundle(tmp_path / f"{MARKER}.npz"))
-    expect(busy.page.get_by_test_id("stSidebar").get_by_text("judged on 2,000")).to_be_visible()
+    expect(busy.page.get_by_test_id("stSidebar").get_by_text("tested on 2,000")).to_be_visible()
     busy.idle()
     assert MARKER in busy.page.content()
     calm = visit(f"{server}/diagnose?data=digits")

@@ -30,7 +30,7 @@ BLOCK = 1 << 20
 MARKER = re.compile(rb"zq(\d{3})marker")
 """Words of this form say which session's file they come from."""
 
-UNFORESEEN = (b"stopped at something unforeseen", b"failed unexpectedly", b"Traceback (most recent call last)")
+UNFORESEEN = (b"Unexpected error", b"Traceback (most recent call last)")
 """What the dashboard says when something went wrong that nobody thought of."""
 
 WIDGET = re.compile(r"^\$\$ID-[0-9a-f]+-(.+)$")

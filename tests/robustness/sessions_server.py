@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from smart_core.cli.dashboard import MALLOC
 from tests.conftest import ROOT
 
 PATIENCE = 90
@@ -55,7 +57,9 @@ def running(log: Path, *options: str, port: int | None = None, app: str = "dashb
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "streamlit", "run", app, f"--server.port={port}", "--server.headless=true"]
     with log.open("ab") as output:
-        process = subprocess.Popen([*command, *options], cwd=ROOT, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [*command, *options], cwd=ROOT, env={**os.environ, **MALLOC}, stdout=output, stderr=output
+        )
     server = Server(address, process, log)
     try:
         _wait_until_up(server)

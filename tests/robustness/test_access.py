@@ -19,16 +19,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
-from pages.shared import downloads, reading, uploads
-from pages.shared.wording import plain_text
+from pages.shared import downloads, loading, uploads
+from pages.shared.components import plain_text
 from smart_core.cli import main
 from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
 from smart_core.figures.shift_plot import reduction_bars, shift_heatmap
 from smart_core.figures.spreadsheet import without_formulas
 from smart_core.figures.theme import plain
-from tests.app.driving import open_page
-from tests.app.studying import bring
+from tests.app.driver import load_own_file, open_page
 from tests.conftest import ROOT
 from tests.data.files import npz
 from tests.robustness.arrays import Y, Z
@@ -54,10 +53,10 @@ def test_binds_to_loopback_and_limits_uploads() -> None:
 
 def test_no_more_files_than_one_data_set_has() -> None:
     one = ("a.npz", npz(logits=Z, labels=Y))
-    many = uploads.Handed(whole=(one,) * (uploads.FILES_AT_ONCE + 1), mark=("many",))
-    read = reading.read(many, {})
+    many = uploads.UploadedFiles(whole=(one,) * (uploads.MAX_FILES + 1), ids=("many",))
+    read = loading.read(many, {})
     assert read.data is None
-    assert f"more than {uploads.FILES_AT_ONCE}" in str(read.error)
+    assert f"more than {uploads.MAX_FILES}" in str(read.error)
 
 
 @pytest.mark.counts("access: places that lead out of the server's folder")
@@ -81,7 +80,7 @@ def test_the_servers_folder_is_not_left(place: str, tmp_path: Path) -> None:
     assert uploads.server_files(folder) == ["in/a.npz"]
     said = ""
     try:
-        handed = uploads.chosen(folder, [place])
+        handed = uploads.from_server(folder, [place])
     except sc.LogitFileError as refusal:
         said = str(refusal)
     if said:
@@ -218,7 +217,7 @@ def hostile_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
         rows = len(bundle["test_labels"])
     names = np.array([f"{HOSTILE[k % len(HOSTILE)]} {k}" for k in range(10)])
     groups = np.array([HOSTILE[k % len(HOSTILE)] for k in range(rows)])
-    return bring(open_page("diagnose"), tmp_path, class_names=names, test_group=groups)
+    return load_own_file(open_page("diagnose"), tmp_path, class_names=names, test_group=groups)
 
 
 @pytest.mark.counts("access: hostile names on pages and in figures")

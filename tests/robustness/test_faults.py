@@ -16,8 +16,8 @@ import pytest
 
 import smart_core as sc
 from pages.shared import jobs
-from pages.shared.jobs import Job, Tray
-from pages.shared.wording import plain_text
+from pages.shared.components import plain_text
+from pages.shared.jobs import Job, JobList
 from smart_core.cli import main
 from smart_core.data import saving
 from smart_core.data.saving import save_bundle
@@ -25,7 +25,7 @@ from smart_core.data.simulate import simulate
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.export.probabilities import save_probabilities
 from smart_core.export.workspace import Workspace, load_workspace, save_workspace
-from tests.app.driving import open_page, wait
+from tests.app.driver import open_page, wait
 from tests.conftest import COUNTED, ROOT
 
 
@@ -219,9 +219,9 @@ RAISED = [
 
 
 @pytest.fixture
-def tray(monkeypatch: pytest.MonkeyPatch) -> Tray:
-    monkeypatch.setattr(jobs, "_LINE", jobs.Line(1))
-    return Tray()
+def job_list(monkeypatch: pytest.MonkeyPatch) -> JobList:
+    monkeypatch.setattr(jobs, "_QUEUE", jobs.JobQueue(1))
+    return JobList()
 
 
 def ended(job: Job) -> Job:
@@ -234,51 +234,51 @@ def ended(job: Job) -> Job:
 
 @pytest.mark.counts("faults: kinds of error raised by a worker")
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseException, tray: Tray) -> None:
+def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseException, job_list: JobList) -> None:
     def fails(run: Any) -> None:
         raise error
 
     done = threading.Event()
-    failed = ended(tray.start("Fit it", fails, kind="compare", about="a"))
+    failed = ended(job_list.start("Fit it", fails, kind="compare", data_hash="a"))
     assert failed.state == "failed"
-    assert failed.reason.endswith(".")
-    assert "\n" not in failed.reason
-    assert len(failed.reason) < 300
-    after = ended(tray.start("Fit again", lambda run: done.set(), kind="compare", about="a"))
+    assert failed.error.endswith(".")
+    assert "\n" not in failed.error
+    assert len(failed.error) < 300
+    after = ended(job_list.start("Fit again", lambda run: done.set(), kind="compare", data_hash="a"))
     assert (after.state, done.is_set()) == ("done", True)
 
 
-def test_work_that_was_cancelled_is_no_failure(tray: Tray) -> None:
+def test_work_that_was_cancelled_is_no_failure(job_list: JobList) -> None:
     def stops(run: Any) -> None:
         raise Cancelled("The computation was cancelled.")
 
-    assert ended(tray.start("Fit it", stops, kind="compare", about="a")).state == "cancelled"
+    assert ended(job_list.start("Fit it", stops, kind="compare", data_hash="a")).state == "cancelled"
 
 
-def test_a_system_without_threads_is_told_in_a_sentence(tray: Tray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_threads_is_told_in_a_sentence(job_list: JobList, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuses)
-        job = tray.start("Fit it", lambda run: None, kind="compare", about="a")
+        job = job_list.start("Fit it", lambda run: None, kind="compare", data_hash="a")
     assert job.state == "failed"
-    assert job.reason.endswith(".")
-    assert ended(tray.start("Fit again", lambda run: None, kind="compare", about="a")).state == "done"
+    assert job.error.endswith(".")
+    assert ended(job_list.start("Fit again", lambda run: None, kind="compare", data_hash="a")).state == "done"
 
 
-def test_a_failed_job_stands_in_the_tray_and_the_page_goes_on() -> None:
+def test_a_failed_job_is_shown_in_the_sidebar_and_the_page_goes_on() -> None:
     """The dashboard itself: a job's thread is told to exit, the sentence is drawn, and the next job is done."""
 
     def exits(run: Any) -> None:
         raise SystemExit(1)
 
     app = open_page("guide")
-    held = app.session_state["desk"].tray
-    held.start("Fit it", exits, kind="compare", about="a")
+    job_list = app.session_state["session"].jobs
+    job_list.start("Fit it", exits, kind="compare", data_hash="a")
     wait(app)
-    said = plain_text("It failed unexpectedly (SystemExit: 1).")
+    said = plain_text("Unexpected error (SystemExit: 1).")
     assert [box.value for box in app.sidebar.error] == [f"**Fit it**: {said}"]
-    held.start("Fit again", lambda run: None, kind="compare", about="a")
+    job_list.start("Fit again", lambda run: None, kind="compare", data_hash="a")
     wait(app)
     assert any(caption.value.startswith("✓ Fit again") for caption in app.sidebar.caption)

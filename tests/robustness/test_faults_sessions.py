@@ -99,9 +99,9 @@ def _killed_and_back(chromium: str, folder: Path) -> None:
         with running(log, port=port) as server:
             page.goto(f"{server.address}/start?data=digits")
             page.locator(".st-key-start-files input[type=file]").set_input_files(marked(folder, 8, 0))
-            expect(page.get_by_test_id("stSidebar").get_by_text("judged on 600")).to_be_visible(timeout=PATIENCE)
+            expect(page.get_by_test_id("stSidebar").get_by_text("tested on 600")).to_be_visible(timeout=PATIENCE)
             idle(page)
-            page.get_by_test_id("stHeader").get_by_text("Take away").click()
+            page.get_by_test_id("stHeader").get_by_text("Export and help").click()
             page.get_by_role("menuitem", name="Export", exact=True).click()
             expect(page.get_by_role("heading", name="Export", level=1)).to_be_visible(timeout=PATIENCE)
             with page.expect_download() as download:
@@ -109,7 +109,7 @@ def _killed_and_back(chromium: str, folder: Path) -> None:
             download.value.save_as(saved)
             idle(page)
             page.get_by_role("button", name="Fit SMART").click()
-            expect(page.locator(".st-key-tray").get_by_text("Fit SMART").first).to_be_visible(timeout=PATIENCE)
+            expect(page.locator(".st-key-jobs").get_by_text("Fit SMART").first).to_be_visible(timeout=PATIENCE)
             server.kill()
             # Streamlit's own words: a dialog, or a line where the page's state is shown
             expect(page.get_by_text("Connection error").or_(page.get_by_text("Connecting")).first).to_be_visible(
@@ -122,7 +122,7 @@ def _killed_and_back(chromium: str, folder: Path) -> None:
             idle(page)
             page.goto(f"{server.address}/start")
             page.locator(".st-key-start-restore input[type=file]").set_input_files(saved)
-            expect(page.get_by_test_id("stSidebar").get_by_text("judged on 600")).to_be_visible(timeout=PATIENCE)
+            expect(page.get_by_test_id("stSidebar").get_by_text("tested on 600")).to_be_visible(timeout=PATIENCE)
             idle(page)
             assert word(8) in page.content()
         browser.close()

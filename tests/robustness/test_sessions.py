@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import ctypes
+import os
 import platform
 import socket
 import subprocess
@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from pages.shared import memory
-from pages.shared.jobs import Tray
+from pages.shared.jobs import JobList
+from smart_core.cli.dashboard import MALLOC
 from tests.conftest import COUNTED, ROOT
 from tests.robustness.sessions import FITTED, Session, crowd, together
 from tests.robustness.sessions_server import running
@@ -96,9 +97,9 @@ def test_every_cache_is_bounded() -> None:
 
 def test_memory_is_given_back_when_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a job that still runs is told to stop."""
-    given = threading.Semaphore(0)
-    monkeypatch.setattr(memory, "give_back", given.release)
-    monkeypatch.setattr(memory, "PAUSE", 0.2)
+    released = threading.Semaphore(0)
+    monkeypatch.setattr(memory, "release", released.release)
+    monkeypatch.setattr(memory, "DELAY", 0.2)
     stopped = threading.Event()
 
     def work(run: Any) -> None:
@@ -106,32 +107,11 @@ def test_memory_is_given_back_when_a_session_ends(monkeypatch: pytest.MonkeyPatc
             pass
         stopped.set()
 
-    trays = [Tray(), Tray()]
-    trays[0].start("Fit it", work, kind="compare", about="a")
-    trays.clear()
+    sessions = [JobList(), JobList()]
+    sessions[0].start("Fit it", work, kind="compare", data_hash="a")
+    sessions.clear()
     assert stopped.wait(20)
-    assert given.acquire(timeout=20)
-
-
-def test_threads_share_few_bounded_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first session's work: stores that are there already cannot be taken back."""
-    wishes: list[tuple[int, int]] = []
-
-    class Library:
-        def mallopt(self, name: int, value: int) -> int:
-            wishes.append((name, value))
-            return 1
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
-    monkeypatch.setattr(memory, "_watcher", [])
-    monkeypatch.setattr(memory, "_watch", lambda: None)
-    memory.watch()
-    memory.watch()
-    assert wishes == [
-        (memory.M_ARENA_MAX, memory.STORES),
-        (memory.M_TRIM_THRESHOLD, memory.FREE_END),
-        (memory.M_MMAP_THRESHOLD, memory.ALONE),
-    ]
+    assert released.acquire(timeout=20)
 
 
 FREED_IN_THREADS = """
@@ -143,7 +123,7 @@ def megabytes():
     return int(re.search(r"VmRSS:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 
 def work():
-    large = bytearray(30 << 20)  # a large piece freed: the library by itself would now keep twice as much
+    large = bytearray(30 << 20)  # once this is freed, the library by default keeps twice as much
     del large
     together.wait()
     pieces = [bytearray(1 << 20) for _ in range(20)]
@@ -153,7 +133,6 @@ def work():
     together.wait()
     over.wait()
 
-memory.watch()
 together, over = threading.Barrier(5), threading.Event()
 before = megabytes()
 threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
@@ -164,7 +143,7 @@ together.wait()
 most = megabytes()
 together.wait()
 together.wait()
-memory.give_back()
+memory.release()
 print(before, most, megabytes())
 over.set()
 """
@@ -172,9 +151,15 @@ over.set()
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="the options are glibc's")
 def test_what_threads_have_freed_goes_back_while_they_live() -> None:
-    """A server's threads wait for the next request: their stores' ends are theirs as long."""
+    """With the environment of `smart dashboard`. A server's threads do not end: they wait for the next request."""
     done = subprocess.run(
-        [sys.executable, "-c", FREED_IN_THREADS], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", FREED_IN_THREADS],
+        env={**os.environ, **MALLOC},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
     )
     before, most, after = map(float, done.stdout.split())
     assert most - before > 70, "the pieces were not there"

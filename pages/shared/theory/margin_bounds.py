@@ -1,4 +1,4 @@
-"""The view of the margin bounds: feasible T for a target confidence, and the paper's numerical study."""
+"""The view of the margin bounds: the temperatures that give a target confidence, and the paper's numerical study."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.shared import library, show
-from pages.shared.wording import plain_text
+from pages.shared import charts, datasets
+from pages.shared.components import IN_URL, plain_text
 from smart_core import LogitSet
 from smart_core.figures.theory_margin import feasible_chart, target_chart
 from smart_core.formatting import join_words, percent
@@ -24,68 +24,68 @@ from smart_core.theory.margin_bounds import (
 )
 
 STUDY_ROWS = 1000
-RANDOM, LOADED = "Random rows", "The loaded data"
-KEEP: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+RANDOM, LOADED = "Random rows", "Test samples"
 
 
 @st.cache_resource(max_entries=16, show_spinner=False, scope="session")
 def random_rows(target: float, classes: int) -> TargetStudy:
-    """The numerical study on random rows."""
+    """Run the numerical study on random rows."""
     return random_study(target, classes, STUDY_ROWS)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Solving for the temperatures", scope="session")
 def loaded_rows(content_hash: str, target: float, _data: LogitSet) -> TargetStudy:
-    """The same on test rows, evenly drawn where there are more than a thousand."""
+    """Run it on test samples, evenly spaced if there are more than a thousand."""
     rows = np.linspace(0, len(_data.test) - 1, min(STUDY_ROWS, len(_data.test))).astype(np.int64)
     return target_study(_data.test.logits[rows], target)
 
 
 def bounds_sentence(target: float, classes: int, margin: float) -> str:
-    """Which T a row of this margin needs."""
+    """Say which T gives a row of this margin the target confidence."""
     case, found = case_of(target, classes), temperature_bounds(margin, target, classes)
     row = f"A row of {classes} classes with margin {margin:g}"
     if case == INTERVAL and classes == 2:
-        return f"{row} reaches {percent(target, 0)} at exactly T = {found.lower[0]:.3f}: two classes leave no choice."
+        return f"{row} reaches {percent(target, 0)} at exactly T = {found.lower[0]:.3f}: with two classes, T is unique."
     if case == INTERVAL:
         return f"{row} reaches {percent(target, 0)} at a T between {found.lower[0]:.3f} and {found.upper[0]:.3f}."
     if case == HALF_LINE:
         return f"{row} reaches {percent(target, 0)} at a T of at least {found.lower[0]:.3f}; there is no upper bound."
-    least = f"The largest of {classes} probabilities is never below {percent(1 / classes)}"
+    least = f"The largest of {classes} probabilities is at least {percent(1 / classes)}"
     if case == IMPOSSIBLE:
         return f"{least}: no temperature gives {percent(target, 0)}."
-    return f"{least}, and equals it only where all logits are equal: no row with margin {margin:g} gets there."
+    return f"{least}, with equality only if all logits are equal: no row with margin {margin:g} reaches it."
 
 
 def spread_sentence(study: TargetStudy) -> str:
-    """How well each indicator decides T."""
+    """Say how well each indicator determines T."""
     factors = [f"{study.spread(name):.2f} at equal {name}" for name in study.indicators]
     outside = study.outside()
-    inside = f"none of {study.temperature.size:,} rows lies outside the bounds"
+    bounds = f"none of {study.temperature.size:,} rows lies outside the bounds"
     if outside:
-        inside = f"VIOLATED: {outside:,} of {study.temperature.size:,} rows lie outside the bounds"
-    return f"T varies by a factor of {join_words(factors)}; {inside}."
+        bounds = f"VIOLATED: {outside:,} of {study.temperature.size:,} rows lie outside the bounds"
+    return f"T varies by a factor of {join_words(factors)}; {bounds}."
 
 
 def view(data: LogitSet, look: dict[str, Any]) -> str:
+    """Draw the view and return its Python code."""
     st.markdown(
-        "To give a row a target confidence, which temperatures are possible if only its margin and the number of "
-        "classes are known? The margin bounds T from both sides; the largest logit alone leaves every T possible."
+        "Which temperatures can give a row the target confidence, if only its margin and the number of classes are "
+        "known? The margin bounds T from both sides; the largest logit alone does not bound it."
     )
     with st.container(horizontal=True):
-        target = st.slider("Target confidence", 0.05, 0.99, 0.8, 0.01, key="theory-target", **KEEP, width=260)
-        classes = st.slider("Classes", 2, 100, 10, key="theory-classes", **KEEP, width=260)
-        margin = st.slider("Margin", 0.1, 10.0, 2.0, 0.1, key="theory-margin", **KEEP, width=260)
+        target = st.slider("Target confidence", 0.05, 0.99, 0.8, 0.01, key="theory-target", **IN_URL, width=260)
+        classes = st.slider("Classes", 2, 100, 10, key="theory-classes", **IN_URL, width=260)
+        margin = st.slider("Margin", 0.1, 10.0, 2.0, 0.1, key="theory-margin", **IN_URL, width=260)
     st.markdown(f"##### {bounds_sentence(target, classes, margin)}")
     case = case_of(target, classes)
     if case in (INTERVAL, HALF_LINE):
-        show.chart(feasible_chart(target, classes, margin=margin, **look), "feasible")
+        charts.show(feasible_chart(target, classes, margin=margin, **look), "feasible")
         now = temperature_bounds([margin, 2 * margin], target, classes)
         if case == INTERVAL and classes > 2:
             st.caption(
-                f"The paper's text says that the interval shrinks as the margin grows. Both ends are proportional to "
-                f"the margin, so it grows: {now.width[0]:.3f} wide at margin {margin:g}, {now.width[1]:.3f} at "
-                f"{2 * margin:g}. What stays is the ratio of its ends, {now.upper[0] / now.lower[0]:.2f}."
+                f"The paper says that the interval shrinks as the margin grows. Both ends are proportional to the "
+                f"margin, so it grows: its width is {now.width[0]:.3f} at margin {margin:g} and {now.width[1]:.3f} at "
+                f"{2 * margin:g}. The ratio of its ends stays {now.upper[0] / now.lower[0]:.2f}."
             )
     st.subheader("The numerical study")
     source = st.segmented_control(
@@ -95,21 +95,22 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         study = random_rows(target, classes)
     else:
         study = loaded_rows(data.content_hash, target, data)
-        st.caption(f"Test rows of {plain_text(library.title())}, {data.classes} classes: the slider of classes rests.")
+        title = plain_text(datasets.current_title())
+        st.caption(f"Test samples of {title}, {data.classes} classes; the slider for classes has no effect here.")
     if not study.temperature.size:
         st.info(f"No temperature gives any of these rows a confidence of {percent(target, 0)}.")
     else:
         (st.error if study.outside() else st.markdown)(f"##### {spread_sentence(study)}")
-        whose = "" if source == RANDOM else library.title()
+        whose = "" if source == RANDOM else datasets.current_title()
         for place, name in zip(st.columns(3), study.indicators, strict=True):
             with place:
                 key = f"target-{name.replace(' ', '-')}"
-                show.chart(target_chart(study, name, source=whose, **look), key)
+                charts.show(target_chart(study, name, source=whose, **look), key)
     st.caption(
-        "The paper: 1,000 random 10-class rows, target 0.8; neither the law of its rows nor its normalisation is "
-        "named. Here: independent normal logits, and the row's largest logit less its mean, over its standard "
-        "deviation. The factor is the 95\u00a0% over the 5\u00a0% quantile of T among 40 neighbouring rows, the "
-        "median of all such groups."
+        "The paper uses 1,000 random rows of 10 classes and target 0.8, and names neither their distribution nor its "
+        "normalisation. Here the logits are independent and normal, and a normalised logit is the largest minus the "
+        "row's mean, divided by its standard deviation. The factor is the ratio of the 95\u00a0% to the 5\u00a0% "
+        "quantile of T among 40 neighbouring rows; the median over all such groups is given."
     )
     rows, drawn = f"random_study({target:g}, {classes})", ""
     if source == LOADED:

@@ -1,0 +1,178 @@
+"""Cached engine calls, keyed by a SHA-256 of their inputs.
+
+Streamlit hashes only a sample of a large array, so every array is passed as an `_underscore` argument beside its hash.
+Results are cached per session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+import smart_core as sc
+from smart_core.analysis.hardness import Hardness
+from smart_core.analysis.hardness import hardness as compute_hardness
+from smart_core.analysis.margin_groups import MarginGroup, with_intervals
+from smart_core.analysis.margin_groups import margin_groups as compute_margin_groups
+from smart_core.analysis.temperature_curve import TemperatureCurve
+from smart_core.analysis.temperature_curve import temperature_curve as compute_temperature_curve
+from smart_core.calibrators.base import Calibrator
+from smart_core.device import one_thread
+from smart_core.evaluation import HEADLINE
+from smart_core.experiments.method_result import evaluation_floors, evaluation_interval
+from smart_core.metrics.bootstrap import ReliabilityBand, bootstrap_reliability_band
+from smart_core.metrics.floor import Floor, noise_floor
+from smart_core.metrics.intervals import Interval, interval
+
+
+def vanilla(data: sc.LogitSet) -> sc.Vanilla:
+    """Return the calibrator that changes nothing. Its fit needs no data."""
+    return sc.Vanilla().fit(data.validation.logits[:2], data.validation.labels[:2])
+
+
+def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
+    """Evaluate the uncalibrated model on test, without the slower classwise sums."""
+    return _uncalibrated(data.content_hash, data)
+
+
+@st.cache_resource(max_entries=8, show_spinner="Evaluating the model", scope="session")
+def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
+    # while jobs keep all cores busy, threads that wait for each other are many times slower than one
+    with one_thread():
+        return sc.evaluate(vanilla(_data), _data.test, classwise=False)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Interval and noise floor of the uncalibrated ECE, and the band of the reliability diagram."""
+
+    interval: Interval
+    floor: Floor
+    band: ReliabilityBand
+
+
+def ece_noise(data: sc.LogitSet, bins: int) -> Noise:
+    """Compute the sampling noise of the uncalibrated model."""
+    return _ece_noise(data.content_hash, bins, uncalibrated(data))
+
+
+@st.cache_data(max_entries=64, show_spinner="Computing the intervals", scope="session")
+def _ece_noise(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> Noise:
+    confidence, correct = _evaluation.confidence, _evaluation.correct
+    floor = noise_floor("ece", confidence, bins=bins)
+    return Noise(
+        interval("ece", confidence, correct, floor=floor, bins=bins),
+        floor,
+        bootstrap_reliability_band(confidence, correct, bins=bins),
+    )
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Value, interval and, if it has one, noise floor of every headline metric of the uncalibrated model."""
+
+    values: dict[str, float]
+    intervals: dict[str, Interval]
+    floors: dict[str, Floor]
+
+
+def headline(data: sc.LogitSet, bins: int) -> Headline:
+    """Compute every headline metric of the uncalibrated model."""
+    return _headline(data.content_hash, bins, data)
+
+
+@st.cache_data(max_entries=32, show_spinner="Computing every metric", scope="session")
+def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> Headline:
+    with one_thread():
+        evaluation = sc.evaluate(vanilla(_data), _data.test, bins=bins)
+    floors = evaluation_floors(evaluation, bins)
+    return Headline(
+        {name: evaluation.metric(name, bins) for name in HEADLINE},
+        {name: evaluation_interval(name, evaluation, bins, floors.get(name)) for name in HEADLINE},
+        floors,
+    )
+
+
+@dataclass(frozen=True)
+class FitNoise:
+    """Interval and noise floor of the ECE of one fit."""
+
+    interval: Interval
+    floor: Floor
+
+
+def fit_noise(evaluation: sc.Evaluation, bins: int) -> FitNoise:
+    """Compute the sampling noise of one fit."""
+    return _fit_noise(digest(evaluation), bins, evaluation)
+
+
+@st.cache_data(max_entries=64, show_spinner="Computing the intervals", scope="session")
+def _fit_noise(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> FitNoise:
+    floor = noise_floor("ece", _evaluation.confidence, bins=bins)
+    return FitNoise(interval("ece", _evaluation.confidence, _evaluation.correct, floor=floor, bins=bins), floor)
+
+
+def digest(evaluation: sc.Evaluation) -> str:
+    """Return the SHA-256 of confidences and correctness."""
+    return hashlib.sha256(evaluation.confidence.tobytes() + evaluation.correct.tobytes()).hexdigest()
+
+
+def margin_groups(data: sc.LogitSet, evaluation: sc.Evaluation, edges: Sequence[float], bins: int) -> list[MarginGroup]:
+    """Compute the margin groups of a fit on test."""
+    return _margin_groups(f"{data.content_hash} {digest(evaluation)}", tuple(edges), bins, evaluation)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, scope="session")
+def _margin_groups(
+    content_hash: str, edges: tuple[float, ...], bins: int, _evaluation: sc.Evaluation
+) -> list[MarginGroup]:
+    return compute_margin_groups(_evaluation, edges, bins)
+
+
+def group_intervals(
+    data: sc.LogitSet, evaluation: sc.Evaluation, edges: Sequence[float], bins: int
+) -> list[MarginGroup]:
+    """Compute the margin groups with the interval of each group's ECE."""
+    return _group_intervals(f"{data.content_hash} {digest(evaluation)}", tuple(edges), bins, evaluation)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Computing the intervals", scope="session")
+def _group_intervals(
+    content_hash: str, edges: tuple[float, ...], bins: int, _evaluation: sc.Evaluation
+) -> list[MarginGroup]:
+    return with_intervals(_evaluation, _margin_groups(content_hash, edges, bins, _evaluation), bins)
+
+
+def fit_id(calibrator: Calibrator) -> str:
+    """Identify a fit on known data: it follows from the method and its settings, which include the seed."""
+    return f"{calibrator.id} {calibrator.settings_dict()}"
+
+
+def temperature_curve(data: sc.LogitSet, calibrators: Sequence[Calibrator], indicator: str) -> TemperatureCurve:
+    """Compute the temperature curve of fits on the validation part of `data`."""
+    return _temperature_curve(
+        data.content_hash, str([fit_id(each) for each in calibrators]), indicator, data, calibrators
+    )
+
+
+@st.cache_resource(max_entries=64, show_spinner="Computing the temperatures", scope="session")
+def _temperature_curve(
+    content_hash: str, fits: str, indicator: str, _data: sc.LogitSet, _calibrators: Sequence[Calibrator]
+) -> TemperatureCurve:
+    return compute_temperature_curve(_calibrators, _data.test, indicator, validation=_data.validation)
+
+
+def hardness(data: sc.LogitSet, indicator: str, attacked: Any = None) -> Hardness:
+    """Correlate an indicator with the C&W distances of test; `attacked` tells a failed attack from none."""
+    distances = np.asarray(data.test.cw_l2).tobytes() + np.asarray(attacked).tobytes()
+    return _hardness(f"{data.content_hash} {hashlib.sha256(distances).hexdigest()}", indicator, data, attacked)
+
+
+@st.cache_resource(max_entries=32, show_spinner="Computing the correlation", scope="session")
+def _hardness(content_hash: str, indicator: str, _data: sc.LogitSet, _attacked: Any) -> Hardness:
+    return compute_hardness(_data.test, indicator, attacked=_attacked)

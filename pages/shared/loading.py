@@ -1,0 +1,141 @@
+"""Load the files of one data set, with options that override what names, shapes and values suggest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import smart_core as sc
+from pages.shared.uploads import MAX_FILES, UploadedFiles
+from smart_core.data import ArrayInfo, Document
+from smart_core.data.logitset import Cure
+from smart_core.data.normalize.logits import THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES
+from smart_core.data.roles.names import ROLES, ROW_ROLES
+from smart_core.errors import Fix, LogitFileError
+
+Options = dict[str, Any]
+"""Arguments of `sc.load` that the user chose."""
+
+VALID: dict[str, Callable[[Any], bool]] = {
+    "labels_start_at": lambda value: value in (0, 1) and not isinstance(value, bool),
+    "transposed": lambda value: isinstance(value, bool),
+    "values": lambda value: value in ("logits", "probabilities"),
+    "roles": lambda value: isinstance(value, dict) and all(isinstance(item, str | None) for item in value.values()),
+}
+"""The options that a URL may contain, and a check of each value."""
+
+IGNORE = "ignore"
+"""The role of an array that is not used."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadResult:
+    """The data set read from files, or the error; and the arrays in the files."""
+
+    file_ids: tuple[str, ...]
+    options: Options
+    arrays: list[ArrayInfo]
+    data: sc.LogitSet | None = None
+    error: LogitFileError | None = None
+
+    @property
+    def fixes(self) -> list[Cure]:
+        """The options that would avoid the error, one button each."""
+        asked = self.error is not None and Fix("values") in self.error.fixes
+        return [THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES] if asked else []
+
+
+def parse(files: UploadedFiles) -> Document:
+    """Parse the files; raise `LogitFileError` for whatever is wrong with them."""
+    if len(files) > MAX_FILES:
+        problem = f"{len(files)} files were given, more than {MAX_FILES}"
+        raise LogitFileError(problem, "upload the files of one data set at a time")
+    return Document.open(**files.sources())
+
+
+def read(
+    files: UploadedFiles, options: Options, document_of: Callable[[UploadedFiles], Document] = parse
+) -> ReadResult:
+    """Read the files with these options; an error is returned in the result, never raised."""
+    arrays: list[ArrayInfo] = []
+    try:
+        document = document_of(files)
+        arrays = document.describe(options.get("roles"))
+        return ReadResult(files.ids, options, arrays, data=document.load(**options))
+    except LogitFileError as error:
+        return ReadResult(files.ids, options, arrays, error=error)
+    except MemoryError:
+        too_large = LogitFileError("The files do not fit into the server's memory", "save fewer rows")
+        return ReadResult(files.ids, options, arrays, error=too_large)
+
+
+def button_fix(notice: sc.Notice) -> Cure | None:
+    """Return the fix of a notice that one button can apply, if it has one."""
+    fix = notice.cure
+    return fix if fix is not None and fix.option in VALID and fix.value is not None else None
+
+
+def load_call(files: UploadedFiles, options: Options) -> str:
+    """Return the Python call that loads these files: `sc.load("logits.npz", labels_start_at=0)`."""
+    arguments = []
+    for part, names in files.names.items():
+        if names:
+            quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+            value = quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
+            arguments.append(value if part == "whole" else f"{part}={value}")
+    arguments += [f"{name}={value!r}" for name, value in options.items()]
+    return f"sc.load({', '.join(arguments)})"
+
+
+def role_choices() -> list[str]:
+    """Return the roles that an array can have, as `load` names them."""
+    rows = [role for role in ROW_ROLES if role != "split"]
+    return [IGNORE, *(f"{part}_{role}" for part in ("val", "test") for role in rows), *ROLES]
+
+
+def array_id(info: ArrayInfo) -> str:
+    """Return the name of an array in the option `roles`."""
+    return f"{info.file}:{info.key}"
+
+
+def roles_option(arrays: Iterable[ArrayInfo], chosen: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the option `roles` for the chosen role of each array; arrays without a choice keep their role."""
+    roles: dict[str, str | None] = {}
+    for info in arrays:
+        role = chosen.get(array_id(info), "")
+        if role == IGNORE and info.role in role_choices():
+            roles.setdefault(info.role, None)
+        elif role and role != IGNORE:
+            if roles.get(role) is not None:
+                raise LogitFileError(f"Two arrays have the role {role}", "choose one of them")
+            roles[role] = array_id(info)
+    return roles
+
+
+def to_url(options: Options) -> str:
+    """Return the options as a URL contains them; empty if there are none."""
+    return json.dumps(options, separators=(",", ":"), sort_keys=True) if options else ""
+
+
+def from_url(text: str) -> Options:
+    """Return the options in a URL; whatever is not a valid option is dropped."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if name in VALID and VALID[name](value)}
+
+
+def fix_text(fix: Fix) -> str:
+    """Return a fix in terms of the controls on Start."""
+    return {
+        "roles": f"choose the {fix.role} below" if fix.role else "choose the role of each array below",
+        "val": "upload the validation file as well",
+        "test": "upload the test file as well",
+        "splits": "upload validation and test as separate files",
+        "values": "choose below what they are",
+    }[fix.option]

@@ -1,0 +1,101 @@
+"""The menu of pages, and how a page is run.
+
+Streamlit has its own menu for a folder named `pages`: if the first request to a fresh server is the URL of a page, it
+runs that page's file without dashboard.py. Therefore dashboard.py sets a flag before it runs a page, and a page that
+finds no flag declares the menu itself and reruns, this time through dashboard.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NoReturn
+
+import streamlit as st
+
+from pages.shared import datasets, loading, session, urls
+from pages.shared.components import plain_text
+from smart_core.errors import SmartError
+
+HOME = "pages/diagnose.py"
+
+PAGES = {
+    "": {"pages/start.py": "Start", HOME: "Diagnose", "pages/compare.py": "Compare"},
+    "Look closer": {
+        "pages/margin_groups.py": "Margin groups",
+        "pages/temperature.py": "Temperature curve",
+        "pages/hardness.py": "Hardness",
+    },
+    "Studies": {
+        "pages/sensitivity.py": "Sensitivity",
+        "pages/ablation.py": "Ablation",
+        "pages/shift.py": "Shift",
+        "pages/theory.py": "Theory",
+    },
+    "Export and help": {"pages/export.py": "Export", "pages/guide.py": "Guide"},
+}
+"""Section of the menu -> file of each page -> its title."""
+
+TITLES = {file: title for pages in PAGES.values() for file, title in pages.items()}
+ORDER = list(TITLES)
+
+
+def menu() -> st.Page:
+    """Draw the menu and return the selected page.
+
+    A default page has no URL but `/`, which makes a poor permalink, so `/` redirects to the URL of the home page. It
+    does so before any widget is drawn: a query parameter that is bound to a widget cannot be passed on.
+    """
+    sections = {name: [st.Page(file, title=title) for file, title in pages.items()] for name, pages in PAGES.items()}
+    sections[""].insert(0, st.Page(_redirect, title="Home", default=True, visibility="hidden"))
+    page = st.navigation(sections, position="top")
+    if page.url_path == "":
+        st.switch_page(HOME, query_params=urls.all_parameters())
+    return page
+
+
+def _redirect() -> None:
+    """Stand in for a page at `/`; `menu` redirects before it would run."""
+
+
+def run(page: st.Page) -> None:
+    """Run a page below the header that dashboard.py has drawn; an error is shown as one sentence."""
+    if datasets.empty() and page.url_path != "start":
+        go("pages/start.py")
+    if page.url_path != "start":
+        st.session_state.pop(session.DOCUMENT, None)
+    st.session_state[session.ROUTED] = True
+    try:
+        page.run()
+    except SmartError as error:
+        st.error(plain_text(error.sentence(loading.fix_text)))
+    except Exception as error:
+        # the exceptions with which Streamlit reruns and stops a script do not derive from Exception
+        logging.getLogger("smart").exception("the page %s failed", page.title)
+        st.error(
+            f"Unexpected error on this page ({type(error).__name__}). Your data sets and fits are safe: choose another "
+            "data set or page, or save the workspace on Export. Details are in the server's log."
+        )
+    _next_button(page)
+
+
+def enter() -> None:
+    """Rerun through dashboard.py if it was bypassed; every page calls this first."""
+    if not st.session_state.pop(session.ROUTED, False):
+        menu()
+        st.rerun()
+
+
+def go(file: str) -> NoReturn:
+    """Open another page. `st.switch_page` without a query fails on a page with widgets that are bound to the URL."""
+    st.switch_page(file, query_params={})
+
+
+def _next_button(page: st.Page) -> None:
+    """Draw the button that opens the next page of the menu."""
+    paths = [file.removeprefix("pages/").removesuffix(".py") for file in ORDER]
+    if page.url_path not in paths:
+        return
+    file = ORDER[(paths.index(page.url_path) + 1) % len(ORDER)]
+    st.divider()
+    if st.button(f"Next: {TITLES[file]} →", key="next-page", shortcut="Alt+Right", type="tertiary"):
+        go(file)

@@ -1,0 +1,156 @@
+"""The sidebar of every page: data set, split, primary metric, bins, jobs and the link to the view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from pages.shared import datasets, session, urls
+from pages.shared.components import plain_text
+from pages.shared.jobs import Job
+from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.formatting import duration
+
+POLL_SECONDS = 0.5
+"""Time between two looks at the active jobs."""
+
+MAX_FINISHED = 3
+"""Finished jobs that are shown."""
+
+CSS = """<style>
+@media (min-width: 769px) { .st-key-narrow-split { display: none !important; } }
+.stMainBlockContainer { padding-top: 4.5rem; }
+.st-key-other-theme { display: none; }
+</style>"""
+"""On a narrow screen the sidebar is collapsed, and a line above the page names the data set instead."""
+
+WATCH_THEME = """<script>
+if (!window.themeWatch) {
+    const background = () => getComputedStyle(document.querySelector(".stApp")).backgroundColor;
+    let drawn = background();
+    window.themeWatch = setInterval(() => {
+        if (background() === drawn) return;
+        drawn = background();
+        document.querySelector(".st-key-other-theme button")?.click();
+    }, 500);
+}
+</script>"""
+"""Charts are drawn for one theme, and Streamlit does not rerun when the theme changes: a hidden button does."""
+
+
+def draw(page: st.Page) -> DeltaGenerator:
+    """Draw the sidebar, and return the place of the link, which is known only after the page has run."""
+    urls.read(page)
+    st.html(CSS)
+    st.html(WATCH_THEME, unsafe_allow_javascript=True)
+    with st.sidebar:
+        if not datasets.empty():
+            _data_set()
+        st.selectbox(
+            "Primary metric",
+            HEADLINE,
+            format_func=lambda name: METRICS[name].label,
+            key=session.METRIC,
+            persist_state="session",
+            help="Methods are ranked and compared by this metric.",
+        )
+        st.slider(
+            "Bins",
+            urls.MIN_BINS,
+            urls.MAX_BINS,
+            key=session.BINS,
+            persist_state="session",
+            help=f"Number of confidence bins of every binned metric. The paper uses {urls.DEFAULT_BINS}.",
+        )
+        _jobs()
+        place = st.container()
+        st.button("Redraw for the other theme", key="other-theme")
+    if not datasets.empty():
+        with st.container(key="narrow-split"):
+            lines = (f"{plain_text(datasets.current_title())}: {_sizes()}", _custom_split())
+            st.caption("  \n".join(line for line in lines if line))
+        urls.write()
+    return place
+
+
+def draw_link(place: DeltaGenerator) -> None:
+    """Draw the link to the view. The page's own widgets are in the URL too, so this comes after the page."""
+    with place.popover("Copy link", width="stretch"):
+        st.caption("Opens this view. In another session, load the same file first.")
+        st.code(urls.link(), language=None, wrap_lines=True)
+
+
+def _data_set() -> None:
+    names = datasets.titles()
+    st.selectbox(
+        "Data set",
+        list(names),
+        format_func=lambda key: names[key],
+        key=session.DATA,
+        persist_state="session",
+        help="The bundled samples, and what you loaded on Start.",
+    )
+    st.markdown(f"{_sizes()}  \n{datasets.current().classes:,} classes")
+    if _custom_split():
+        st.caption(_custom_split())
+
+
+def _sizes() -> str:
+    data = datasets.current()
+    return f"fitted on **{len(data.validation):,}**, tested on **{len(data.test):,}** samples"
+
+
+def _custom_split() -> str:
+    split = session.current().splits.get(datasets.current_key())
+    return "" if split is None else f"custom split: {split.fraction:.0%} for validation, seed {split.seed}"
+
+
+def _jobs() -> None:
+    """Draw the session's jobs; while one is active, look again regularly and rerun the page when there are results."""
+    jobs = session.current().jobs
+    if not jobs:
+        return
+    # the page that is about to run shows everything that is finished by now
+    st.session_state[session.JOBS_SEEN] = _progress()
+    st.fragment(_job_list, run_every=POLL_SECONDS if any(job.active for job in jobs) else None)()
+
+
+def _job_list() -> None:
+    jobs = list(session.current().jobs)
+    shown = [job for job in jobs if job.active] + [job for job in jobs if not job.active][:MAX_FINISHED]
+    with st.container(key="jobs"):
+        for number, job in enumerate(shown):
+            _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)
+    progress = _progress()
+    if st.session_state.get(session.JOBS_SEEN, progress) != progress:
+        st.session_state[session.JOBS_SEEN] = progress
+        st.rerun()
+
+
+def _progress() -> tuple[Any, ...]:
+    """Return a value that changes when a job ends or a result arrives: then the page is run again."""
+    here = session.current()
+    return tuple(job.state for job in here.jobs), here.rows.version, here.studies.version
+
+
+def _job(job: Job, key: str, shortcut: str | None) -> None:
+    title = plain_text(job.title)
+    if job.active:
+        left = job.remaining()
+        st.markdown(f"**{title}**" + (f", {duration(left)} left" if left is not None else ""))
+        st.progress(min(max(job.fraction, 0.0), 1.0), text=plain_text(job.message))
+        st.button(
+            "Cancelling" if job.cancel.is_set() else "Cancel",
+            key=f"{key}-cancel",
+            on_click=job.cancel.set,
+            shortcut=shortcut,
+            help="Finished results are kept.",
+            disabled=job.cancel.is_set(),
+        )
+    elif job.state == "failed":
+        st.error(f"**{title}**: {plain_text(job.error)}")
+    else:
+        mark = "✓" if job.state == "done" else "✕ cancelled:"
+        st.caption(f"{mark} {title} ({duration(job.elapsed())})")

@@ -1,0 +1,1 @@
+"""The views of the theory page, one module each."""

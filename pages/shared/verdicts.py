@@ -1,0 +1,153 @@
+"""The sentence above each chart: what it shows, in numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pages.shared.components import plain_text
+from smart_core.analysis.hardness import Hardness
+from smart_core.analysis.margin_groups import MarginGroup, margin_text, worst_group
+from smart_core.analysis.temperature_curve import TemperatureCurve
+from smart_core.calibrators import methods
+from smart_core.evaluation import METRICS
+from smart_core.experiments import Comparison, paper
+from smart_core.experiments.results import SeedTable
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.experiments.shift import Shift
+from smart_core.experiments.traces import Traces
+from smart_core.figures.seed_tables import label_of
+from smart_core.formatting import join_words, metric_value, percent, plural
+from smart_core.indicators import INDICATORS
+from smart_core.report.verdict import repair_verdict
+
+MAX_SHIFTS = 3
+"""Shifts that a sentence names."""
+
+
+def comparison_verdict(ranking: Comparison) -> str:
+    """Name the best method, and say whether it is better than the others beyond noise."""
+    single = len(ranking.results) == 1 and ranking.best is not None
+    return repair_verdict(ranking) + (" Fit more methods to compare." if single else "")
+
+
+def margin_group_verdict(groups: list[MarginGroup], label: str) -> str:
+    """Name the group that is worst beyond noise."""
+    worst = worst_group(groups)
+    if worst is None:
+        return f"{label}: in every margin group, the error is within noise."
+    text = (
+        f"{label} is worst at {worst.sentence} ({worst.n:,} samples; ECE {percent(worst.ece)}, noise floor "
+        f"{percent(worst.floor_q95)})."
+    )
+    largest = max((group for group in groups if group.n), key=lambda group: group.ece)
+    if largest is worst:
+        return text
+    # another group has the largest ECE in the chart: say why it is not the worst
+    margins, floor = margin_text(largest.low, largest.high, " to ", 2), percent(largest.floor_q95)
+    return (
+        f"{text} The ECE at margins {margins} is larger, {percent(largest.ece)}, but the noise floor there is {floor}."
+    )
+
+
+def temperature_verdict(curve: TemperatureCurve, ts: float | None) -> str:
+    """Compare the range of SMART's temperatures with that of temperature scaling, and correlate it."""
+    known = curve.mean[curve.supported]
+    span = f"SMART divides by {known.min():.2f} to {known.max():.2f}"
+    if ts is not None:
+        span += f", where temperature scaling divides every sample by {ts:.2f}"
+    if not np.isfinite(curve.r):
+        return f"{span}."
+    label = INDICATORS[curve.indicator].label.lower()
+    low, high = np.nanmin(curve.pearson), np.nanmax(curve.pearson)
+    seeds = f" ({low:.2f} to {high:.2f} over {len(curve.pearson)} seeds)" if len(curve.pearson) > 1 else ""
+    return f"{span}; Pearson's r between {label} and temperature is {curve.r:.2f}{seeds}."
+
+
+def hardness_verdict(found: Hardness) -> str:
+    """Say how strongly the indicator and the distance are correlated."""
+    r, label = found.correlation, INDICATORS[found.indicator].label.lower()
+    if not np.isfinite(r.pearson):
+        return "There are too few distances for a correlation."
+    numbers = (
+        f"Pearson's r is {r.pearson:.2f} ({r.pearson_low:.2f} to {r.pearson_high:.2f}), Spearman's {r.spearman:.2f} "
+        f"({r.spearman_low:.2f} to {r.spearman_high:.2f}), over {r.used:,} samples."
+    )
+    if not r.pearson_low * r.pearson_high > 0:
+        return f"The {label} and the distance to another prediction are not clearly related: {numbers}"
+    how = "increases" if r.pearson > 0 else "decreases"
+    return f"The distance to another prediction {how} with the {label}: {numbers}"
+
+
+def sensitivity_verdict(result: Sensitivity, metric: str) -> str:
+    """Give the range of the metric over the grid, and the value at the paper's settings."""
+    cells = result.mean(metric)
+    done = np.isfinite(cells)
+    if not done.any():
+        return "No cell is finished yet."
+    low, high = (metric_value(metric, float(end(cells))) for end in (np.nanmin, np.nanmax))
+    text = f"{METRICS[metric].label} ranges from {low} to {high} over {done.sum()} of {cells.size} cells"
+    here = [(i, j) for i, s in enumerate(result.sigmas) for j, d in enumerate(result.deltas) if (s, d) == paper.DEFAULT]
+    if here and done[here[0]]:
+        text += f"; the paper's settings give {metric_value(metric, float(cells[here[0]]))}"
+        if result.seeds > 1:
+            text += f" ± {metric_value(metric, float(result.std(metric)[here[0]]))} over seeds"
+    return f"{text}."
+
+
+def ablation_verdict(table: SeedTable, metric: str) -> str:
+    """Name the best cell of a table, and its spread over seeds."""
+    cells = table.mean(metric)
+    done = np.isfinite(cells)
+    if not done.any():
+        return "No cell is finished yet."
+    sign = -1.0 if METRICS[metric].higher_is_better else 1.0
+    i, j = np.unravel_index(np.nanargmin(sign * cells), cells.shape)
+    value = metric_value(metric, float(cells[i, j]))
+    if np.isfinite(table.metrics[metric][i, j]).sum() > 1:
+        value += f" ± {metric_value(metric, float(table.std(metric)[i, j]))} over seeds"
+    extreme = "Highest" if METRICS[metric].higher_is_better else "Lowest"
+    so_far = "" if done.all() else f" in {done.sum()} of {done.size} cells"
+    row, column = label_of(table.row_name, table.rows[i]), label_of(table.column_name, table.columns[j])
+    how = f"fitted on {table.columns[j]:,} samples" if table.column_name == "size" else f"with {column}"
+    return f"{extreme} {METRICS[metric].label}{so_far}: {row} {how}, {value}."
+
+
+def training_verdict(result: Traces) -> str:
+    """Say how training changed the ECE on validation."""
+    changes = []
+    for name, trace in result.runs.items():
+        ece = np.asarray(trace["ece"])
+        changes.append(f"{name} from {metric_value('ece', ece[0])} to {metric_value('ece', ece[-1])}")
+    return f"ECE on validation, first to last epoch: {'; '.join(changes)}."
+
+
+def shift_verdict(result: Shift, metric: str) -> str:
+    """Name the method with the lowest error over all shifts, and the shifts that it makes worse.
+
+    The errors are averaged and not their reductions: if there is little error to begin with, a reduction has no lower
+    bound.
+    """
+    label, cells = METRICS[metric].label, result.mean(metric)
+    if METRICS[metric].higher_is_better:
+        return f"{label} is not an error, so there is nothing to reduce. Choose another primary metric."
+    rows = [i for i in range(1, len(result.rows)) if np.isfinite(cells[i]).all()]
+    if not rows or not np.isfinite(cells[0]).all():
+        return "No method is finished yet."
+    before = metric_value(metric, float(cells[0].mean()))
+    best = min(rows, key=lambda i: float(cells[i].mean()))
+    name, after = methods()[result.rows[best]].label, metric_value(metric, float(cells[best].mean()))
+    columns = [plain_text(str(column)) for column in result.columns]
+    over = f"over {len(columns)} shifts" if len(columns) > 1 else f"on {columns[0]}"
+    if cells[best].mean() >= cells[0].mean():
+        return f"No method lowers the mean {label} {over}: it is {before} uncalibrated, and {after} with {name}."
+    text = f"{name} is best: it lowers the mean {label} {over} from {before} to {after}"
+    worse = [columns[j] for j in np.flatnonzero(cells[best] > cells[0])]
+    if not worse:
+        return f"{text}, and makes no shift worse."
+    more = [f"{len(worse) - MAX_SHIFTS} more"] if len(worse) > MAX_SHIFTS else []
+    return f"{text}, but makes {join_words(worse[:MAX_SHIFTS] + more)} worse."
+
+
+def outside_note(samples: int) -> str:
+    """Say how many test samples have an extrapolated temperature."""
+    return f"{plural(samples, 'test sample')} {'lies' if samples == 1 else 'lie'} outside the range of validation."

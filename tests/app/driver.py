@@ -1,0 +1,115 @@
+"""What the tests of pages share: open a page, wait for its jobs, read its text, charts and code."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+import sample_logits
+import smart_core as sc
+from pages.shared.session import NEXT_DATASET, LoadedDataset, Session
+from tests.conftest import ROOT
+
+
+def open_page(name: str, data: str = "digits", **query: str) -> AppTest:
+    """Open `pages/<name>.py` in a new session, with a bundled sample selected."""
+    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
+    for parameter, value in {"data": data, **query}.items():
+        app.query_params[parameter] = value
+    app.switch_page(f"pages/{name}.py").run()
+    assert not app.exception
+    return app
+
+
+def session_of(app: AppTest) -> Session:
+    session: Session = app.session_state["session"]
+    return session
+
+
+def wait(app: AppTest, seconds: float = 240) -> AppTest:
+    """Wait for every job of the session, then rerun the page as the sidebar would."""
+    deadline = time.monotonic() + seconds
+    while session_of(app).jobs.active() is not None:
+        assert time.monotonic() < deadline, "a job did not end in time"
+        time.sleep(0.02)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def settle(app: AppTest) -> AppTest:
+    """Wait for every job, none of which may fail."""
+    wait(app)
+    assert [job.error for job in session_of(app).jobs if job.state == "failed"] == []
+    return app
+
+
+def click(app: AppTest, key: str) -> AppTest:
+    """Click a button and wait for the jobs that it starts."""
+    app.button(key=key).click().run()
+    return settle(app)
+
+
+def text_of(app: AppTest) -> str:
+    """Return all text of the page."""
+    kinds = (app.markdown, app.caption, app.warning, app.info, app.error)
+    return "\n".join(element.value for kind in kinds for element in kind)
+
+
+def buttons(app: AppTest) -> set[str]:
+    return {button.key for button in app.main.button}
+
+
+def charts(app: AppTest) -> list[dict[str, Any]]:
+    """Return the figures of the page with their arrays decoded."""
+    return [_decoded(json.loads(chart.proto.spec)) for chart in app.get("plotly_chart")]
+
+
+def _decoded(node: Any) -> Any:
+    if isinstance(node, dict) and "bdata" in node:
+        array = np.frombuffer(base64.b64decode(node["bdata"]), dtype=node["dtype"])
+        return array.reshape([int(side) for side in str(node["shape"]).split(",")]) if "shape" in node else array
+    if isinstance(node, dict):
+        return {key: _decoded(value) for key, value in node.items()}
+    return [_decoded(value) for value in node] if isinstance(node, list) else node
+
+
+def plain_ece(confidence: Any, correct: Any, bins: int = 15) -> float:
+    """Compute the ECE by its definition: bins of equal width, closed on the right."""
+    confidence, correct = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+    place = np.ceil(confidence * bins).astype(int)
+    return sum(abs((confidence - correct)[place == b].sum()) for b in range(bins + 1)) / len(confidence)
+
+
+def load_own_file(app: AppTest, folder: Path, **arrays: Any) -> AppTest:
+    """Load and select a file with only the logits and labels of digits, and `arrays`."""
+    with np.load(sample_logits.path("digits")) as bundle:
+        bare = {name: bundle[name] for name in ("val_logits", "val_labels", "test_logits", "test_labels")}
+    path = folder / "mine.npz"
+    np.savez(path, **bare, **arrays)
+    session_of(app).datasets["mine"] = LoadedDataset(sc.load(path), "mine_<b>*", f"sc.load({str(path)!r})")
+    app.session_state[NEXT_DATASET] = "mine"
+    app.run()
+    assert not app.exception
+    return app
+
+
+def run_code(app: AppTest, replace: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
+    """Execute the page's Python; return its variables and its output. `replace` makes it cheaper."""
+    (code,) = [block.value for block in app.code if block.value.startswith("import smart_core as sc\n\ndata")]
+    for old, new in (replace or {}).items():
+        assert old in code
+        code = code.replace(old, new)
+    names: dict[str, Any] = {}
+    printed = io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+        exec(code, names)
+    return names, printed.getvalue()
