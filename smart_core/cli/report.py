@@ -50,10 +50,10 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
     from smart_core.cli.inputs import load_data
     from smart_core.data.saving import atomic_write
     from smart_core.evaluation import metric_named
-    from smart_core.report.make import findings
+    from smart_core.experiments.verdict import repair_verdict
+    from smart_core.report.findings import findings
     from smart_core.report.page import report_html
     from smart_core.report.reproduce import compare_code
-    from smart_core.report.verdict import repair_verdict
 
     check_extension("--out", options.out, ".html", ".htm")
     ids = select(options.methods)

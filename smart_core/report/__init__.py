@@ -1,12 +1,12 @@
-"""A report that can be handed on: one HTML file with the verdict, the leaderboard and every figure, nothing outside it.
+"""A report to pass on: one HTML file with the verdict, the leaderboard and every figure, which loads nothing else.
 
-`report` fits and writes; `report_html` makes the page from results that are there already.
+`report` fits and writes; `report_html` writes the page from results that are computed already.
 """
 
 from __future__ import annotations
 
 from smart_core.report.findings import Findings as Findings
-from smart_core.report.make import report as report
+from smart_core.report.page import report as report
 from smart_core.report.page import report_html as report_html
 
 __all__ = ["Findings", "report", "report_html"]

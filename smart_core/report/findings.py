@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from smart_core.calibrators import TemperatureCalibrator, methods
+from smart_core.analysis.diagnosis import Diagnosis, diagnose
+from smart_core.calibrators import TemperatureCalibrator
+from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators.vanilla import Vanilla
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import ExportError
+from smart_core.errors import Cancelled, ExportError
 from smart_core.evaluation import Evaluation, evaluate
-from smart_core.experiments.compare import Comparison
+from smart_core.experiments.compare import Comparison, compare
 from smart_core.experiments.method_result import MethodResult
+from smart_core.experiments.running import Settings
 from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
+from smart_core.progress import Run
 
 CONSTANT = ("vanilla", "ts")
-"""Temperature methods whose curve is a flat line."""
+"""Temperature methods that have one temperature for all samples."""
+
+COMPARED = 0.3
+"""Share of the progress at which the leaderboard is finished if a sensitivity study follows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +35,9 @@ class Findings:
     comparison: Comparison
     bins: int = 15
     sensitivity: Sensitivity | None = None
-    """The grid of SMART's settings, where it was computed."""
+    """The grid of SMART's settings, if it was computed."""
     name: str | None = None
-    """What the data set is called, if not as its file."""
+    """The name of the data set, if it is not that of its file."""
     code: str = ""
     """The Python that computes the leaderboard again."""
     command: str = ""
@@ -53,24 +62,26 @@ class Findings:
 
     @property
     def fitted(self) -> dict[str, MethodResult]:
-        """The rows that have figures."""
-        return {id: row for id, row in self.comparison.results.items() if row.available}
+        """The rows that have values."""
+        return self.comparison.available
 
     @property
     def repair(self) -> str | None:
-        """The method whose figures are shown beside the model as it is: SMART, else the best, else the first."""
+        """The method that is drawn beside the uncalibrated model: SMART, else the best, else the first."""
         others = [id for id in self.fitted if id != "vanilla"]
         return next((id for id in ("smart", self.comparison.best, *others) if id in others), None)
 
     @property
     def curved(self) -> str | None:
-        """The method whose temperatures are drawn: SMART, else the first that has one a sample."""
-        found = [id for id in self.fitted if issubclass(methods()[id], TemperatureCalibrator) and id not in CONSTANT]
-        return "smart" if "smart" in found else next(iter(found), None)
+        """The method whose temperatures are drawn: SMART, else the first with a temperature per sample."""
+        varying = [
+            id for id in self.fitted if issubclass(all_methods()[id], TemperatureCalibrator) and id not in CONSTANT
+        ]
+        return "smart" if "smart" in varying else next(iter(varying), None)
 
     @cached_property
     def before(self) -> Evaluation:
-        """The model as it is, on test."""
+        """The uncalibrated model on test."""
         known = self.fitted.get("vanilla")
         if known is not None:
             return known.evaluations[0]
@@ -79,9 +90,64 @@ class Findings:
 
     @cached_property
     def after(self) -> Evaluation | None:
-        """The repair on test: the seed that stands for its method."""
+        """The repair on test: the evaluation of its typical seed."""
         if self.repair is None:
             return None
         row = self.fitted[self.repair]
         kept = len(row.evaluations) == len(row.values[self.metric])
         return row.typical(self.metric) if kept else row.evaluations[0]
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """The verdict on the uncalibrated model."""
+        known = self.fitted.get("vanilla")
+        if known is None:
+            return diagnose(self.before, self.bins)
+        return diagnose(self.before, self.bins, floor=known.floor.get("ece"), interval=known.intervals.get("ece"))
+
+
+def findings(
+    data: LogitSet,
+    methods: str | Sequence[str] = "all",
+    seeds: int = 5,
+    *,
+    bins: int = 15,
+    metric: str = "ece",
+    settings: dict[str, Settings] | None = None,
+    sensitivity: bool = False,
+    device: str = "auto",
+    code: str = "",
+    command: str = "",
+    run: Run | None = None,
+) -> Findings:
+    """Compute what a report is made from; it names `code` and `command` as ways to get the same numbers."""
+    run = run or Run()
+    ranked = compare(
+        data,
+        methods,
+        seeds,
+        bins=bins,
+        metric=metric,
+        settings=settings,
+        device=device,
+        progress=run.part(0.0, COMPARED if sensitivity else 1.0).tick,
+        cancel=run.cancel,
+    )
+    if not ranked.complete:
+        raise Cancelled("stopped before the leaderboard was complete; no report was written.")
+    ranked.check_any()
+    grid = None
+    if sensitivity:
+        grid = run_sensitivity(
+            data,
+            seeds=seeds,
+            metric=metric,
+            bins=bins,
+            settings=(settings or {}).get("smart"),
+            device=device,
+            progress=run.part(COMPARED, 1.0).tick,
+            cancel=run.cancel,
+        )
+        if not grid.complete:
+            raise Cancelled("stopped before the sensitivity study was complete; no report was written.")
+    return Findings(ranked, bins, grid, code=code, command=command)

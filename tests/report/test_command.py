@@ -33,7 +33,7 @@ def test_a_report_and_its_summary(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["{bundle}", "--out", "{folder}/r.pdf"], "ends in .html"),
+        (["{bundle}", "--out", "{folder}/r.pdf"], "must end in .html"),
         (["{bundle}", "--out", "{folder}/no/r.html"], "no such folder"),
         (["{bundle}", "--out", "{folder}/r.html", "--methods", "nothing"], "no method 'nothing'"),
         (["{bundle}", "--out", "{folder}/r.html", "--metric", "nothing"], "no metric 'nothing'"),

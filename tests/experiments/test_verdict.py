@@ -6,7 +6,7 @@ import pytest
 
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments import Comparison, MethodResult
-from smart_core.report.verdict import model_verdict, repair_verdict
+from smart_core.experiments.verdict import repair_verdict
 
 SIZES = {"vanilla": (0, True), "ts": (1, True), "ets": (3, True), "smart": (49, True), "vector": (20, False)}
 
@@ -30,7 +30,7 @@ def said(best: str, *tied: str) -> str:
 def test_the_simplest_of_the_tied_is_named() -> None:
     words = said("smart", "ets", "ts")
     assert "TS and ETS cannot be told apart from it. The simplest of these that keeps" in words
-    assert "keeps every prediction: TS (1 parameter). The model as it is" in words
+    assert "keeps every prediction: TS (1 parameter). The uncalibrated model has" in words
     assert "The simplest of these that keeps every prediction: ETS (3 parameters)." in said("smart", "ets", "vector")
 
 
@@ -44,13 +44,7 @@ def test_nothing_is_added_where_the_best_is_the_simplest(best: str, tied: tuple[
     assert "The simplest" not in said(best, *tied)
 
 
-def test_the_model_as_it_is_counts_where_it_is_tied() -> None:
+def test_the_uncalibrated_model_counts_where_it_is_tied() -> None:
     words = said("smart", "ts", "vanilla")
     assert "The simplest of all that keeps every prediction: Vanilla (0 parameters)." in words
     assert "too few to call the repair real" in words
-
-
-def test_a_handful_of_samples_is_too_few_to_judge() -> None:
-    words = model_verdict(0.4, 0.6, 0.9, 0.5, 1)
-    assert words.startswith("Too few samples to judge")
-    assert words.endswith("on 1 sample.")

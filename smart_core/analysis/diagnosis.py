@@ -1,0 +1,85 @@
+"""Can the confidence be trusted: the ECE of an evaluation, its noise floor and interval, and the verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from smart_core.evaluation import Evaluation
+from smart_core.formatting import percent, plural
+from smart_core.metrics.floor import Floor, noise_floor
+from smart_core.metrics.intervals import FEWEST, Interval
+from smart_core.metrics.intervals import interval as population_interval
+
+Direction = Literal["over-confident", "under-confident", "mixed"]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What Start, Diagnose, Export and the report say of an evaluation."""
+
+    samples: int
+    ece: float
+    floor: Floor
+    """What a perfectly calibrated model with the same confidences would show by chance."""
+    interval: Interval
+    """95 % interval of the population ECE."""
+    confidence: float
+    """Mean confidence."""
+    accuracy: float
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the ECE exceeds the 95 % quantile of the noise floor."""
+        return self.ece > self.floor.q95
+
+    @property
+    def direction(self) -> Direction:
+        """The sign of mean confidence minus accuracy; mixed where that gap is less than half of the ECE."""
+        gap = self.confidence - self.accuracy
+        if abs(gap) < self.ece / 2:
+            return "mixed"
+        return "over-confident" if gap > 0 else "under-confident"
+
+    @property
+    def words(self) -> str:
+        """One sentence: is the confidence off, which way, and by more than noise?"""
+        floor = percent(self.floor.q95)
+        if not self.beyond_noise:
+            what = "No miscalibration can be seen" if self.samples >= FEWEST else "Too few samples to judge"
+            return (
+                f"{what}: an ECE of {percent(self.ece)} is within the {floor} that a perfectly calibrated model would "
+                f"show by chance on {plural(self.samples, 'sample')}."
+            )
+        beyond = f"its ECE of {percent(self.ece)} is more than the {floor} that chance explains"
+        if self.direction == "mixed":
+            return f"Too confident in some ranges and not confident enough in others: {beyond}."
+        which = "Too confident" if self.direction == "over-confident" else "Not confident enough"
+        claim = f"it claims {percent(self.confidence)} on average and is right {percent(self.accuracy)} of the time"
+        return f"{which}: {claim}; {beyond}."
+
+
+def diagnose(
+    evaluation: Evaluation, bins: int = 15, *, floor: Floor | None = None, interval: Interval | None = None
+) -> Diagnosis:
+    """Diagnose an evaluation; a floor or interval of its ECE that is known already is not computed again.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(500, 2000, 5, seed=0)
+    >>> model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+    >>> diagnosis = diagnose(sc.evaluate(model, data.test))
+    >>> diagnosis.beyond_noise, diagnosis.direction
+    (True, 'over-confident')
+    """
+    confidence, correct = evaluation.confidence, evaluation.correct
+    floor = floor or noise_floor("ece", confidence, bins=bins)
+    return Diagnosis(
+        len(evaluation),
+        evaluation.metric("ece", bins),
+        floor,
+        interval or population_interval("ece", confidence, correct, floor=floor, bins=bins),
+        float(np.mean(confidence)),
+        float(np.mean(correct)),
+    )
