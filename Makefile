@@ -11,7 +11,7 @@ LOCK := .venv-lock/bin/python -m pip --disable-pip-version-check -q
 FREEZE := $(LOCK) freeze --exclude smart-calibration | sed 's/+cpu$$//' | grep -vE '^(cuda|nvidia|triton)'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-portable bench soak format lint browser wheel lock clean
+.PHONY: help run test check test-portable bench soak format lint browser docs wheel lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -53,6 +53,9 @@ format: .venv/installed-dev ## mend style and formatting in place
 browser: .venv/installed-dev ## a Chromium for the browser tests, where none is installed
 	@$(BIN)/python -m tests.browser.chromium
 
+docs: .venv/installed-dev ## the API reference and the guides as a static site, in site/
+	$(BIN)/python docs/build.py
+
 wheel: .venv/installed-dev ## the source archive and the wheel, in dist/
 	$(BIN)/python -m hatchling build
 
@@ -67,7 +70,7 @@ lock: ## the newest versions that pyproject.toml allows into requirements*.txt; 
 	rm -rf .venv-lock
 
 clean: ## remove the virtual environment and every cache
-	rm -rf .venv .venv-lock dist .pytest_cache .mypy_cache .ruff_cache .hypothesis artifacts
+	rm -rf .venv .venv-lock dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis artifacts
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -1,8 +1,9 @@
 """How NLL and a calibration witness move when a margin slice is sharpened.
 
-On the slice A = {x : m(x) in G} every temperature is divided by s, T_s = T / s; elsewhere it stays the same. With
-t = z / T, q = softmax(t), p = q_M, <t>_q = sum_k q_k t_k, the derivatives at s = 1 are
+On the slice A = {x : m(x) in G} every temperature is divided by s, T_s = T / s; elsewhere it stays the same. The
+derivatives at s = 1 are
 
+    t = z / T,  q = softmax(t),  p = q_M,  <t>_q = sum_k q_k t_k,
     d/ds NLL                   = E[ 1_A (<t>_q - t_Y) ]
     d/ds E[(a - p_s) psi(p_s)] = E[ 1_A p (t_M - <t>_q) (psi'(p) (r_X - p) - psi(p)) ]
 
