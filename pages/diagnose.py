@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import streamlit as st
 
 from pages.shared import cache, charts, datasets, navigation, session
@@ -16,8 +15,7 @@ from smart_core.figures import (
     smooth_reliability,
 )
 from smart_core.formatting import metric_value, percent
-from smart_core.metrics import ece, reliability
-from smart_core.report.verdict import model_verdict
+from smart_core.metrics import reliability
 
 navigation.enter()
 
@@ -26,24 +24,22 @@ UNCALIBRATED = "uncalibrated model"
 bins = session.bins()
 data = datasets.current()
 evaluation = cache.uncalibrated(data)
-noise = cache.ece_noise(data, bins)
-interval, floor = noise.interval, noise.floor
-error = ece(evaluation.confidence, evaluation.correct, bins)
-confidence, accuracy = float(np.mean(evaluation.confidence)), float(np.mean(evaluation.correct))
+diagnosis, band = cache.diagnosis(evaluation, bins), cache.reliability_band(evaluation, bins)
+interval, floor = diagnosis.interval, diagnosis.floor
 look = charts.look(data)
 
 st.title("Diagnose")
 st.markdown("Can you trust the confidence of the uncalibrated model?")
-st.markdown(f"#### {model_verdict(error, floor.q95, confidence, accuracy, len(evaluation))}")
+st.markdown(f"#### {diagnosis.words}")
 for notice in data.notices:
     st.info(plain_text(notice.text))
 
 with st.container(horizontal=True, gap="large"):
-    st.metric("Accuracy", percent(accuracy), width="content")
-    st.metric("Mean confidence", percent(confidence), width="content")
+    st.metric("Accuracy", percent(diagnosis.accuracy), width="content")
+    st.metric("Mean confidence", percent(diagnosis.confidence), width="content")
     st.metric(
         f"ECE, {bins} bins",
-        percent(error),
+        percent(diagnosis.ece),
         delta=f"{percent(interval.low)} – {percent(interval.high)}",
         delta_color="off",
         delta_arrow="off",
@@ -64,7 +60,7 @@ left, right = st.columns(2)
 with left:
     st.subheader("Reliability")
     table = reliability(evaluation.confidence, evaluation.correct, bins)
-    curve = Curve(table, "vanilla", UNCALIBRATED, noise.band.low, noise.band.high)
+    curve = Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)
     charts.show(reliability_diagram([curve], **look), "reliability")
     st.caption(
         f"{len(data.test):,} test samples. Shaded: 95 % bootstrap band of each bin's accuracy. "

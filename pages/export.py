@@ -25,7 +25,6 @@ from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.export import comparison_csv, comparison_json, comparison_latex
 from smart_core.formatting import percent
-from smart_core.metrics import ece
 from smart_core.report import Findings, report_html
 from smart_core.report.reproduce import compare_code
 
@@ -64,17 +63,15 @@ def choose_fit(data: LogitSet, fitted: dict[str, MethodResult], best: str) -> tu
 
 def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) -> None:
     """Compare the ECE of the chosen fit with that of the uncalibrated model."""
-    after, before = result.evaluations[index], cache.uncalibrated(data)
-    noise = cache.fit_noise(after, bins)
+    before, after = (cache.diagnosis(each, bins) for each in (cache.uncalibrated(data), result.evaluations[index]))
     st.markdown(
-        f"#### {methods()[result.id].label} has an ECE of {percent(ece(after.confidence, after.correct, bins), 2)} on "
-        f"{len(data.test):,} test samples; the uncalibrated model has "
-        f"{percent(ece(before.confidence, before.correct, bins), 2)}."
+        f"#### {result.label} has an ECE of {percent(after.ece, 2)} on {len(data.test):,} test samples; the "
+        f"uncalibrated model has {percent(before.ece, 2)}."
     )
     st.caption(
-        f"{bins} bins. 95 % interval of the population value: {percent(noise.interval.low, 2)} to "
-        f"{percent(noise.interval.high, 2)}. A perfectly calibrated model with these confidences stays below "
-        f"{percent(noise.floor.q95, 2)} on 95 % of test sets."
+        f"{bins} bins. 95 % interval of the population value: {percent(after.interval.low, 2)} to "
+        f"{percent(after.interval.high, 2)}. A perfectly calibrated model with these confidences stays below "
+        f"{percent(after.floor.q95, 2)} on 95 % of test sets."
     )
     row = leaderboard.row(data, result.id)
     if row is not None and leaderboard.is_stale(row):

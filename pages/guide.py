@@ -108,7 +108,7 @@ st.table(pd.DataFrame(rows).set_index("metric"))
 
 st.header("Noise")
 data, bins = datasets.current(), session.bins()
-floor = cache.ece_noise(data, bins).floor
+floor = cache.diagnosis(cache.uncalibrated(data), bins).floor
 st.markdown(
     """
 **The noise floor.** Even a perfectly calibrated model does not have an ECE of 0: in every bin the accuracy differs from

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from pages.shared import cache, datasets, file_review, loading, navigation, session, uploads, urls, workspace
@@ -13,8 +12,6 @@ from pages.shared.session import MAX_DATASETS, MAX_SPLIT_SEED, SERVER_FILES, SPL
 from pages.shared.uploads import UploadedFiles
 from smart_core.data import ArrayInfo
 from smart_core.errors import LogitFileError
-from smart_core.metrics import ece
-from smart_core.report.verdict import model_verdict
 
 navigation.enter()
 
@@ -35,12 +32,9 @@ def pending_link() -> None:
 def current_verdict() -> None:
     """Show the verdict on the selected data set, and the button to Diagnose."""
     data, bins = datasets.current(), session.bins()
-    evaluation = cache.uncalibrated(data)
-    error, floor = ece(evaluation.confidence, evaluation.correct, bins), cache.ece_noise(data, bins).floor.q95
-    means = float(np.mean(evaluation.confidence)), float(np.mean(evaluation.correct))
+    diagnosis = cache.diagnosis(cache.uncalibrated(data), bins)
     with st.container(border=True, key="in-view"):
-        title = plain_text(datasets.current_title())
-        st.markdown(f"**{title}**. {model_verdict(error, floor, *means, len(evaluation))}")
+        st.markdown(f"**{plain_text(datasets.current_title())}**. {diagnosis.words}")
         removed = st.session_state.pop(session.REMOVED_DATASET, None)
         if removed is not None:
             st.warning(

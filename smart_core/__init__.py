@@ -29,6 +29,7 @@ _HOMES = {
     "load_calibrator": "smart_core.calibrators.store",
     "Evaluation": "smart_core.evaluation",
     "evaluate": "smart_core.evaluation",
+    "diagnose": "smart_core.analysis.diagnosis",
     "compare": "smart_core.experiments.compare",
     "sensitivity": "smart_core.experiments.sensitivity",
     "ablation": "smart_core.experiments.ablation",

@@ -15,6 +15,7 @@ import numpy as np
 import streamlit as st
 
 import smart_core as sc
+from smart_core.analysis.diagnosis import Diagnosis, diagnose
 from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.hardness import hardness as compute_hardness
 from smart_core.analysis.margin_groups import MarginGroup, with_intervals
@@ -26,8 +27,8 @@ from smart_core.device import one_thread
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments.method_result import evaluation_floors, evaluation_interval
 from smart_core.metrics.bootstrap import ReliabilityBand, bootstrap_reliability_band
-from smart_core.metrics.floor import Floor, noise_floor
-from smart_core.metrics.intervals import Interval, interval
+from smart_core.metrics.floor import Floor
+from smart_core.metrics.intervals import Interval
 
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:
@@ -47,29 +48,24 @@ def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
         return sc.evaluate(vanilla(_data), _data.test, classwise=False)
 
 
-@dataclass(frozen=True)
-class Noise:
-    """Interval and noise floor of the uncalibrated ECE, and the band of the reliability diagram."""
-
-    interval: Interval
-    floor: Floor
-    band: ReliabilityBand
-
-
-def ece_noise(data: sc.LogitSet, bins: int) -> Noise:
-    """Compute the sampling noise of the uncalibrated model."""
-    return _ece_noise(data.content_hash, bins, uncalibrated(data))
+def diagnosis(evaluation: sc.Evaluation, bins: int) -> Diagnosis:
+    """Diagnose the ECE of an evaluation: its noise floor, its interval, and the verdict."""
+    return _diagnosis(digest(evaluation), bins, evaluation)
 
 
 @st.cache_data(max_entries=64, show_spinner="Computing the intervals", scope="session")
-def _ece_noise(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> Noise:
-    confidence, correct = _evaluation.confidence, _evaluation.correct
-    floor = noise_floor("ece", confidence, bins=bins)
-    return Noise(
-        interval("ece", confidence, correct, floor=floor, bins=bins),
-        floor,
-        bootstrap_reliability_band(confidence, correct, bins=bins),
-    )
+def _diagnosis(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> Diagnosis:
+    return diagnose(_evaluation, bins)
+
+
+def reliability_band(evaluation: sc.Evaluation, bins: int) -> ReliabilityBand:
+    """Compute the band of the reliability diagram."""
+    return _reliability_band(digest(evaluation), bins, evaluation)
+
+
+@st.cache_data(max_entries=64, show_spinner="Computing the band", scope="session")
+def _reliability_band(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> ReliabilityBand:
+    return bootstrap_reliability_band(_evaluation.confidence, _evaluation.correct, bins=bins)
 
 
 @dataclass(frozen=True)
@@ -96,25 +92,6 @@ def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> Headline:
         {name: evaluation_interval(name, evaluation, bins, floors.get(name)) for name in HEADLINE},
         floors,
     )
-
-
-@dataclass(frozen=True)
-class FitNoise:
-    """Interval and noise floor of the ECE of one fit."""
-
-    interval: Interval
-    floor: Floor
-
-
-def fit_noise(evaluation: sc.Evaluation, bins: int) -> FitNoise:
-    """Compute the sampling noise of one fit."""
-    return _fit_noise(digest(evaluation), bins, evaluation)
-
-
-@st.cache_data(max_entries=64, show_spinner="Computing the intervals", scope="session")
-def _fit_noise(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> FitNoise:
-    floor = noise_floor("ece", _evaluation.confidence, bins=bins)
-    return FitNoise(interval("ece", _evaluation.confidence, _evaluation.correct, floor=floor, bins=bins), floor)
 
 
 def digest(evaluation: sc.Evaluation) -> str:

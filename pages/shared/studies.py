@@ -123,7 +123,7 @@ def noise_note(data: LogitSet, metric: str, bins: int) -> str:
     if row is not None and row.bins == bins and metric in row.result.floor:
         floor = row.result.floor[metric].q95
     elif metric == "ece" and (evaluation := _first_evaluation(data)) is not None:
-        floor = cache.fit_noise(evaluation, bins).floor.q95
+        floor = cache.diagnosis(evaluation, bins).floor.q95
     else:
         return ""
     return (

@@ -15,10 +15,10 @@ from smart_core.experiments.results import SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
 from smart_core.experiments.traces import Traces
+from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.seed_tables import label_of
 from smart_core.formatting import join_words, metric_value, percent, plural
 from smart_core.indicators import INDICATORS
-from smart_core.report.verdict import repair_verdict
 
 MAX_SHIFTS = 3
 """Shifts that a sentence names."""

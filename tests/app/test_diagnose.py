@@ -17,7 +17,6 @@ from pages.shared.session import LoadedDataset
 from smart_core.data.logitset import Notice
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.formatting import percent
-from smart_core.report.verdict import model_verdict
 from tests.app.driver import open_page, plain_ece
 from tests.conftest import ROOT
 
@@ -118,16 +117,3 @@ def test_the_python_prints_the_tiles(
     exec(app.main.code[-1].value, {})
     printed = float(capsys.readouterr().out.split()[0])
     assert percent(printed) == shown(app)["ECE, 15 bins"]
-
-
-@pytest.mark.parametrize(
-    ("ece", "confidence", "accuracy", "words"),
-    [
-        (0.01, 0.95, 0.94, "No miscalibration can be seen"),
-        (0.05, 0.95, 0.90, "Too confident:"),
-        (0.05, 0.80, 0.85, "Not confident enough:"),
-        (0.05, 0.81, 0.80, "Too confident in some ranges"),
-    ],
-)
-def test_verdict(ece: float, confidence: float, accuracy: float, words: str) -> None:
-    assert model_verdict(ece, 0.015, confidence, accuracy, 1000).startswith(words)
