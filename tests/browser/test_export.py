@@ -37,7 +37,7 @@ def plug_in_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -
 def test_take_away_and_come_back(server: str, visit: Open, tmp_path: Path) -> None:
     seen = visit(f"{server}/export?data=digits")
     seen.page.get_by_role("button", name="Fit SMART").click()
-    headline = seen.page.get_by_role("heading", name="SMART leaves an ECE of")
+    headline = seen.page.get_by_role("heading", name="SMART has an ECE of")
     expect(headline).to_be_visible(timeout=3 * conftest.PATIENCE)
     seen.idle()
     words = headline.inner_text()
@@ -64,7 +64,7 @@ def test_take_away_and_come_back(server: str, visit: Open, tmp_path: Path) -> No
     with serve() as address:
         fresh = visit(f"{address}/export", width=400, dark=True)
         fresh.page.locator(".st-key-export-restore input[type=file]").set_input_files(workspace)
-        expect(fresh.page.get_by_role("heading", name="SMART leaves an ECE of")).to_have_text(words)
+        expect(fresh.page.get_by_role("heading", name="SMART has an ECE of")).to_have_text(words)
         fresh.idle()
         assert fresh.page.evaluate("document.documentElement.scrollWidth") <= 400
         fresh.picture("export-400-dark")

@@ -153,7 +153,7 @@ def test_downloaded_from_the_export_page(
 ) -> None:
     seen = visit(f"{server}/export?data=digits")
     seen.page.get_by_role("button", name="Fit SMART").click()
-    expect(seen.page.get_by_role("heading", name="SMART leaves an ECE of")).to_be_visible(timeout=3 * conftest.PATIENCE)
+    expect(seen.page.get_by_role("heading", name="SMART has an ECE of")).to_be_visible(timeout=3 * conftest.PATIENCE)
     seen.idle()
     with seen.page.expect_download() as waiting:
         seen.page.get_by_role("button", name="Download report", exact=True).click()
