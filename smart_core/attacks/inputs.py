@@ -118,27 +118,26 @@ class ImageFile:
 
 def load_images(path: str | os.PathLike[str]) -> ImageFile:
     """Read the array `images`, with uint8 values divided by 255, and the array `rows` if there is one."""
-    (raw,) = Document.open(path).files
-    arrays = {item.key: item for item in raw.arrays}
+    name, arrays = Path(path).name, Document.open(path).arrays()
 
     def error(problem: str, fix: str) -> LogitFileError:
-        return LogitFileError(problem, fix, file=raw.name)
+        return LogitFileError(problem, fix, file=name)
 
     if "images" not in arrays:
         raise error(f"has no array 'images' (it holds {first_few(arrays) or 'nothing'})", "save them under that name")
-    values, notices = arrays["images"].values, []
+    values, notices = arrays["images"], []
     if values.ndim != 4 or values.size == 0:
         raise error(f"the images are {shape_text(values.shape)}", "save them as images x channels x height x width")
     if values.dtype == np.uint8:
         values = values.astype(np.float32) / WHITE
-        notices.append(f"{raw.name}: uint8 images were divided by {WHITE}.")
+        notices.append(f"{name}: uint8 images were divided by {WHITE}.")
     if values.dtype.kind != "f":
         raise error(f"the images are of type {values.dtype}", "save floats in [0, 1], or uint8")
     least, most = float(values.min()), float(values.max())
     if not (least >= 0.0 and most <= 1.0):  # false for NaN too
         problem = f"the images go from {least:g} to {most:g}"
         raise error(problem, "save them in [0, 1] and standardise inside the model")
-    rows = arrays["rows"].values.reshape(-1) if "rows" in arrays else None
+    rows = arrays["rows"].reshape(-1) if "rows" in arrays else None
     if rows is not None and (rows.dtype.kind not in "iu" or len(rows) != len(values)):
         raise error("'rows' does not hold one integer per image", "save one row number per image")
     return ImageFile(values.astype(np.float32), None if rows is None else rows.astype(np.int64), tuple(notices))

@@ -6,8 +6,9 @@ of a `LogitSet`. A `Document` goes that way; `load` is `Document.open(...).load(
 
 from __future__ import annotations
 
-from smart_core.data.document import ArrayInfo, Document, from_arrays, load
+from smart_core.data.document import Document, from_arrays, load
 from smart_core.data.logitset import Cure, Head, LogitSet, Notice, Part
+from smart_core.data.parsed import ArrayInfo
 from smart_core.data.saving import save_bundle
 from smart_core.data.split import stratified_split, stratified_subset
 

@@ -1,76 +1,45 @@
-"""From files or arrays to a checked `LogitSet`: `Document`, `load` and `from_arrays`. Nothing after them checks again.
-
-A `Document` is files that are parsed once; it can be described, loaded, or read without labels.
-"""
+"""`Document`: files that are parsed once, in a process of their own, then described, loaded, or read without labels."""
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
 
-from smart_core.data.checks import notices_of
-from smart_core.data.formats import read
+from smart_core.data import sandbox
 from smart_core.data.formats.raw import BFLOAT16, RawArray, RawFile
-from smart_core.data.logitset import Head, LogitSet, Notice, Part
-from smart_core.data.normalize import extras
-from smart_core.data.normalize.parts import Options, Unlabelled, parts_of, unlabelled_of
-from smart_core.data.roles.assign import (
-    WHOLE,
-    Assignment,
-    Roles,
-    assign,
-    assign_logits,
-    candidates_of,
-    is_validation_only,
-)
-from smart_core.data.roles.columns import arrays_of_table
-from smart_core.data.roles.names import role_of, split_of, without_role_and_split
-from smart_core.data.source import Sources, collect
-from smart_core.data.split import check_split, split_part
-from smart_core.errors import Fix, LogitFileError
-from smart_core.formatting import error_text, first_few, plural, printable
+from smart_core.data.logitset import Array, LogitSet
+from smart_core.data.normalize.parts import Unlabelled
+from smart_core.data.parsed import ArrayInfo, Labelled, ParsedDocument
+from smart_core.data.roles.assign import Roles
+from smart_core.data.source import GivenFile, Sources, collect
+from smart_core.data.split import check_split
+from smart_core.data.tasks import TOO_LARGE, decode, encode
+from smart_core.errors import LogitFileError
 
-Files = tuple[RawFile, ...]
+SAVE_AGAIN = "save the arrays again, as npz"
 
 
-@dataclass(frozen=True)
-class ArrayInfo:
-    """One array of a file, as `describe` lists it; `key` is the name that `roles` knows it by."""
-
-    file: str
-    key: str
-    shape: tuple[int, ...]
-    dtype: str
-    role: str
-    """`val_logits`, `labels`, `head_weight`, ..., or `ignored`, or `unknown`."""
-    problem: str | None = None
-    """Why it cannot be used, if it cannot."""
-
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """One part with labels, and the head where the files have one: what a fit needs."""
-
-    part: Part
-    head: Head | None
-    notices: tuple[Notice, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Document:
-    """One or more parsed files. Every method works on the same raw arrays, with any options, and parses nothing.
+    """One or more files, parsed once. Every method works on the same raw arrays, with any options.
 
-    Whatever is wrong raises `LogitFileError`.
+    The files are parsed, and the roles of their arrays found, in a sandboxed process that ends with the document (see
+    `sandbox`); what comes back are checked arrays. Whatever is wrong raises `LogitFileError`.
     """
 
-    files: Files
-    name: str
-    """The name of a set that is loaded from the files."""
+    def __init__(self, files: list[GivenFile], name: str | None, isolated: bool) -> None:
+        self._given, self._asked_name = files, name
+        self._sandbox: sandbox.Sandbox | None = None
+        self._parsed: ParsedDocument | None = None
+        with self._memory_errors():
+            if not isolated:
+                self._parsed = ParsedDocument.of([file.read() for file in files], name)
+        self.name: str = self._parsed.name if self._parsed else self._open()
+        """The name of a set that is loaded from the files."""
 
     @classmethod
     def open(
@@ -80,25 +49,14 @@ class Document:
         val: Sources | None = None,
         test: Sources | None = None,
         name: str | None = None,
+        isolated: bool = True,
     ) -> Document:
         """Parse the files; the arguments are those of `load`."""
-        files = tuple(_raw_file(read(item)) for item in collect(source, val, test, name))
-        return cls(files, printable(PurePath(name).stem) if name else _name_of(files))
+        return cls(collect(source, val, test, name), name, isolated and sandbox.available())
 
     def describe(self, roles: Roles | None = None) -> list[ArrayInfo]:
-        """Every array with the role it would have: what a form needs to ask for `roles`.
-
-        Where the arrays make no set (something is missing, or two arrays could be one thing), the role is what the
-        array's name says, or `unknown`.
-        """
-        with _file_errors(self.files):
-            arrays = [item for file in self.files for item in file.arrays]
-            try:
-                assigned = assign(self.files, roles)
-                names = {id(item): assigned.role_name(item) for item in arrays}
-            except LogitFileError:
-                names = {id(candidate.array): candidate.role_name for candidate in candidates_of(self.files, roles)}
-            return [ArrayInfo(x.file, x.key, x.shape, x.dtype, names[id(x)], x.problem) for x in arrays]
+        """Every array with the role it would have: what a form needs to ask for `roles`."""
+        return self._ask("describe", roles=roles)
 
     def load(
         self,
@@ -112,36 +70,23 @@ class Document:
     ) -> LogitSet:
         """The files as a `LogitSet`; the options are those of `smart_core.load`."""
         check_split(val_fraction, split_seed)
-        options = Options(values, labels_start_at, transposed)
-        given = {file.split for file in self.files}
-        if given in ({"val"}, {"test"}):
-            has, fix = ("validation", Fix("test")) if given == {"val"} else ("test", Fix("val"))
-            again = "give the files without a split to have them split at random"
-            raise LogitFileError(f"only {has} files were given", fix, again, file=self.files[0].name)
-        with _file_errors(self.files):
-            assigned, parts, class_names, notices = _parts(self.files, roles, options)
-            if "split" in assigned.parts.get(WHOLE, {}):
-                validation, test = _divided(parts[WHOLE], assigned.parts[WHOLE]["split"], notices)
-            elif WHOLE in parts:
-                validation, test = split_part(parts[WHOLE], self.files[0].name, val_fraction, split_seed, notices)
-            else:
-                validation, test = (_existing(parts, split, self.files) for split in ("val", "test"))
-            head = extras.head_of(assigned.shared, validation.classes, _features(validation, test, self.files), notices)
-            data = LogitSet(self.name, validation, test, head, class_names)
-            return replace(data, notices=tuple(dict.fromkeys([*notices, *notices_of(data)])))
+        return self._ask(
+            "load",
+            val_fraction=float(val_fraction),
+            split_seed=int(split_seed),
+            roles=roles,
+            values=values,
+            labels_start_at=labels_start_at,
+            transposed=transposed,
+        )
 
     def is_validation_only(self, roles: Roles | None = None) -> bool:
         """Whether the files say that they are a validation part: for a fit there is nothing to split off."""
-        return is_validation_only(self.files, roles)
+        return self._ask("is_validation_only", roles=roles)
 
     def validation(self, roles: Roles | None = None) -> Labelled:
         """The validation part of files that need not hold any other."""
-        files = tuple(replace(file, split="val") for file in self.files)
-        with _file_errors(files):
-            assigned, parts, _, notices = _parts(files, roles, Options())
-            part = _existing(parts, "val", files)
-            head = extras.head_of(assigned.shared, part.classes, part.features, notices)
-            return Labelled(part, head, tuple(dict.fromkeys(notices)))
+        return self._ask("validation", roles=roles)
 
     def logits(
         self,
@@ -156,77 +101,58 @@ class Document:
         The options are those of `smart_core.load`. Labels are not needed: where the files have them, they only tell
         rows from columns, as does `classes`, the number of classes of the calibrator.
         """
-        options = Options(values, transposed=transposed)
-        with _file_errors(self.files):
-            assigned = assign_logits(self.files, roles)
-            notices = [notice for file in self.files for notice in file.notices] + assigned.notices
-            return unlabelled_of(assigned, classes, options, notices)
+        return self._ask("logits", classes=classes, roles=roles, values=values, transposed=transposed)
 
+    def arrays(self) -> dict[str, Array]:
+        """Every array that can be used, by its key."""
+        return self._ask("arrays")
 
-@contextmanager
-def _file_errors(files: Files) -> Iterator[None]:
-    """Raise `LogitFileError` for shapes or types that nothing else checks for."""
-    try:
-        yield
-    except LogitFileError:
-        raise
-    except Exception as error:
-        problem = f"cannot be used as logits ({error_text(error)})"
-        raise LogitFileError(problem, "check its arrays", file=files[0].name) from error
+    def _ask(self, task: str, **arguments: Any) -> Any:
+        if self._parsed is not None:
+            with self._memory_errors():
+                return getattr(self._parsed, task)(**arguments)
+        try:
+            tree = encode(arguments, [])
+        except TypeError:  # an option of a type that no option has
+            raise LogitFileError(f"The options {', '.join(arguments)} must be text, numbers or None.") from None
+        if self._sandbox is None:
+            self._open()
+        return self._call(task, tree)
 
+    @contextmanager
+    def _memory_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError as error:
+            raise LogitFileError(*TOO_LARGE, file=self._given[0].name) from error
 
-def _raw_file(raw: RawFile) -> RawFile:
-    """The columns of a table as arrays."""
-    with _file_errors((raw,)):
-        return raw if raw.columns is None else arrays_of_table(raw)
+    def _open(self) -> str:
+        """Hand the files to a new sandbox, which parses them; their name as a set."""
+        descriptors: list[int] = []
+        try:
+            descriptors.extend(file.open() for file in self._given)
+            self._sandbox = sandbox.Sandbox(descriptors)
+        except OSError as error:
+            raise LogitFileError(f"cannot be opened ({error.strerror})", file=self._given[0].name) from error
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        weakref.finalize(self, self._sandbox.close)
+        files = [[file.name, file.split, file.folder] for file in self._given]
+        return self._call("open", {"files": files, "name": self._asked_name})
 
-
-def _parts(
-    files: Files, roles: Roles | None, options: Options
-) -> tuple[Assignment, dict[str, Part], tuple[str, ...] | None, list[Notice]]:
-    assigned = assign(files, roles)
-    notices = [notice for file in files for notice in file.notices] + assigned.notices
-    return assigned, *parts_of(assigned, options, notices), notices
-
-
-def _divided(whole: Part, item: RawArray, notices: list[Notice]) -> tuple[Part, Part]:
-    """(validation, test) by an array that names the split of each row; rows of neither are left out."""
-    names = extras.group_of(item, len(whole))
-    splits = {name: split_of(name) for name in set(names.tolist())}
-    masks = {split: np.isin(names, [n for n, s in splits.items() if s == split]) for split in ("val", "test")}
-    for split, mask in masks.items():
-        if not mask.any():
-            problem = f"names no {split} rows (it says {first_few(sorted(printable(name) for name in splits))})"
-            raise item.error(problem, "write val and test", "leave it out to have the rows split at random")
-    left = len(whole) - sum(int(mask.sum()) for mask in masks.values())
-    if left:
-        text = f"{item.file}: {plural(left, 'row')} of neither val nor test left out."
-        notices.append(Notice("rows_left_out", text))
-    return whole.subset(masks["val"]), whole.subset(masks["test"])
-
-
-def _existing(parts: dict[str, Part], split: str, files: Files) -> Part:
-    if split not in parts:
-        problem = f"no {split} logits and labels were found"
-        raise LogitFileError(problem, f"give the {split} files, or one set to be split", file=files[0].name)
-    return parts[split]
-
-
-def _features(validation: Part, test: Part, files: Files) -> np.ndarray | None:
-    """The features of either part, if both have equally many per sample."""
-    first, second = validation.features, test.features
-    if first is not None and second is not None and first.shape[1] != second.shape[1]:
-        problem = f"validation has {first.shape[1]} features per sample, test {second.shape[1]}"
-        raise LogitFileError(problem, "save both from the same layer", file=files[0].name)
-    return first if first is not None else second
-
-
-def _name_of(files: Files) -> str:
-    """The file's name; of several, without the words that only say its role, else the folder's name, or `logits`."""
-    first = files[0]
-    if len(files) > 1 and (split_of(first.stem) or role_of(first.stem)):
-        return without_role_and_split(first.stem) or first.folder or "logits"
-    return first.stem
+    def _call(self, task: str, tree: Any) -> Any:
+        assert self._sandbox is not None
+        try:
+            answer, arrays = self._sandbox.call(task, tree)
+        except sandbox.SandboxError as error:
+            self._sandbox.close()
+            self._sandbox = None
+            raise LogitFileError(f"could not be read: {error.reason}", SAVE_AGAIN, file=self._given[0].name) from None
+        if "error" in answer:
+            problem, fixes, file = answer["error"]
+            raise LogitFileError(problem, *decode(fixes, []), file=file or self._given[0].name)
+        return decode(answer["value"], arrays)
 
 
 def load(
@@ -241,6 +167,7 @@ def load(
     values: Literal["logits", "probabilities"] | None = None,
     labels_start_at: Literal[0, 1] | None = None,
     transposed: bool | None = None,
+    isolated: bool = True,
 ) -> LogitSet:
     """Read logits and labels from a bundle, a pair of files, or `val=` and `test=` files.
 
@@ -259,6 +186,8 @@ def load(
         that sum to 100 percentages.
     labels_start_at: 0 or 1; by default 1 if the labels run up to the number of classes and none is 0.
     transposed: whether columns are samples; by default if only then there are as many samples as labels.
+    isolated: whether the files are parsed in a process of their own, with hard limits on memory and time; False parses
+        them in this one.
 
     >>> import io
     >>> import numpy as np
@@ -273,7 +202,7 @@ def load(
     >>> print(data.notices[0])
     model.npz: labels run from 1 to 3 for 3 classes; 1 was subtracted.
     """
-    return Document.open(source, val=val, test=test, name=name).load(
+    return Document.open(source, val=val, test=test, name=name, isolated=isolated).load(
         val_fraction=val_fraction,
         split_seed=split_seed,
         roles=roles,
@@ -302,7 +231,7 @@ def from_arrays(
     LogitSet('arrays', 2 classes, 2 + 2 samples)
     """
     raw = [_from_memory(name, key, value) for key, value in arrays.items() if value is not None]
-    return Document((RawFile(name, raw),), name).load(
+    return ParsedDocument((RawFile(name, raw),), name).load(
         val_fraction=val_fraction,
         split_seed=split_seed,
         values=values,

@@ -1,17 +1,19 @@
-"""Where bytes come from: paths, open files, bytes with a name, or several of these, each with its split."""
+"""Where files come from: paths, open files, bytes with a name, or several of these, each with its split."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from smart_core.data.formats.limits import MAX_BYTES
 from smart_core.data.formats.raw import Source
 from smart_core.data.samples import located
+from smart_core.data.sandbox import shared_file
 from smart_core.errors import LogitFileError
 from smart_core.formatting import bytes_text, error_text, printable
 
@@ -19,8 +21,32 @@ OneSource = str | os.PathLike[str] | bytes | bytearray | memoryview | tuple[str,
 Sources = OneSource | Iterable[OneSource]
 
 
-def collect(source: Sources | None, val: Sources | None, test: Sources | None, name: str | None) -> list[Source]:
-    """Every file that the caller named, in order, read into memory."""
+@dataclass(frozen=True, eq=False)
+class GivenFile:
+    """A file that the caller named: where its bytes are, its name, and the split (`val` or `test`) it was given for."""
+
+    name: str
+    content: Path | bytes
+    split: str | None = None
+    folder: str = ""
+
+    def open(self) -> int:
+        """A descriptor at the beginning of the content, for another process to read."""
+        if isinstance(self.content, bytes):
+            return shared_file(self.content)
+        with _path_errors(self.content, self.name):
+            return os.open(self.content, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def read(self) -> Source:
+        """The content in memory."""
+        if isinstance(self.content, bytes):
+            return Source(self.name, self.content, self.split, self.folder)
+        with _path_errors(self.content, self.name):
+            return Source(self.name, self.content.read_bytes(), self.split, self.folder)
+
+
+def collect(source: Sources | None, val: Sources | None, test: Sources | None, name: str | None) -> list[GivenFile]:
+    """Every file that the caller named, in order."""
     if source is not None and (val is not None or test is not None):
         raise LogitFileError("Give either one file (or a pair), or val= and test=, not both.")
     files = [
@@ -61,11 +87,11 @@ def _not_a_file(item: object, other: str) -> LogitFileError:
     return LogitFileError(f"A {type(item).__name__} is not a file; give {kinds}; {arrays}.")
 
 
-def _one(item: OneSource, split: str | None, name: str | None) -> Source:
+def _one(item: OneSource, split: str | None, name: str | None) -> GivenFile:
     if isinstance(item, tuple) and _is_upload(item):
-        return Source(printable(os.path.basename(item[0])), bytes(item[1]), split)
+        return GivenFile(printable(os.path.basename(item[0])), bytes(item[1]), split)
     if isinstance(item, bytes | bytearray | memoryview):
-        return Source(printable(os.path.basename(name or "uploaded file")), bytes(item), split)
+        return GivenFile(printable(os.path.basename(name or "uploaded file")), bytes(item), split)
     if isinstance(item, str | os.PathLike):
         return _from_path(item, split)
     if _is_file(item):
@@ -73,7 +99,7 @@ def _one(item: OneSource, split: str | None, name: str | None) -> Source:
     raise _not_a_file(item, "a (name, bytes) pair")
 
 
-def _from_open_file(stream: Any, split: str | None, name: str | None) -> Source:
+def _from_open_file(stream: Any, split: str | None, name: str | None) -> GivenFile:
     """All of an open file, from its beginning where it can go back: it may have been read before."""
     own = getattr(stream, "name", None)
     path = Path(own) if isinstance(own, str) and own else None
@@ -91,13 +117,13 @@ def _from_open_file(stream: Any, split: str | None, name: str | None) -> Source:
         raise LogitFileError(f"gives {type(data).__name__} when read, not bytes", binary, file=file)
     if len(data) > MAX_BYTES:
         raise LogitFileError(f"holds more than {bytes_text(MAX_BYTES)}", "save fewer rows", file=file)
-    return Source(file, bytes(data), split, folder=path.parent.name if path else "")
+    return GivenFile(file, bytes(data), split, folder=path.parent.name if path else "")
 
 
-def _from_path(item: str | os.PathLike[str], split: str | None) -> Source:
+def _from_path(item: str | os.PathLike[str], split: str | None) -> GivenFile:
     path = located(item)
     name = printable(path.name or str(path))
-    try:
+    with _path_errors(path, name):
         info = path.stat()
         if stat.S_ISDIR(info.st_mode):
             raise LogitFileError("is a folder", "name the files in it", file=name)
@@ -106,7 +132,14 @@ def _from_path(item: str | os.PathLike[str], split: str | None) -> Source:
         if info.st_size > MAX_BYTES:
             problem = f"holds {bytes_text(info.st_size)}, more than {bytes_text(MAX_BYTES)}"
             raise LogitFileError(problem, "save fewer rows", file=name)
-        return Source(name, path.read_bytes(), split, folder=path.resolve().parent.name)
+        return GivenFile(name, path, split, folder=path.resolve().parent.name)
+
+
+@contextmanager
+def _path_errors(path: Path, name: str) -> Iterator[None]:
+    """Raise `LogitFileError` for what the operating system says of a path."""
+    try:
+        yield
     except FileNotFoundError:
         problem = f"there is no such file ({printable(str(path), 200)})"
         raise LogitFileError(problem, "check the path", file=name) from None

@@ -11,7 +11,7 @@ import pytest
 
 from smart_core.cli import main
 from smart_core.data import Document, load
-from smart_core.data.formats import numpy_files
+from smart_core.data.sandbox import Sandbox
 from smart_core.errors import Fix, LogitFileError
 from tests.conftest import ROOT
 from tests.data.files import example, npy, npz
@@ -20,20 +20,21 @@ Z, Y = example()
 
 
 @pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The name of every npy array that is parsed, in order."""
-    names: list[str] = []
-    parse = numpy_files.array_of_npy
+def parses(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The names of the files of every parse, in order."""
+    names: list[list[str]] = []
+    call = Sandbox.call
 
-    def counted(file, data, path):
-        names.append(f"{file}:{path[0]}")
-        return parse(file, data, path)
+    def counted(self, task, arguments=None):
+        if task == "open":
+            names.append([name for name, _, _ in arguments["files"]])
+        return call(self, task, arguments)
 
-    monkeypatch.setattr(numpy_files, "array_of_npy", counted)
+    monkeypatch.setattr(Sandbox, "call", counted)
     return names
 
 
-def test_every_use_shares_one_parse(parsed):
+def test_every_use_shares_one_parse(parses):
     document = Document.open([("logits.npy", npy(Z)), ("labels.npy", npy(Y + 1))])
     first = document.load()
     assert [info.role for info in document.describe()] == ["logits", "labels"]
@@ -44,23 +45,23 @@ def test_every_use_shares_one_parse(parsed):
         document.load(labels_start_at=0)
     np.testing.assert_array_equal(document.logits()[""].logits, Z)
     np.testing.assert_array_equal(document.validation().part.labels, Y)
-    assert parsed == ["logits.npy:logits", "labels.npy:labels"]
+    assert parses == [["logits.npy", "labels.npy"]]
 
 
-def test_load_parses_once(parsed):
+def test_load_parses_once(parses):
     content = npz(logits=Z, labels=Y)
     load(content, name="a.npz")
-    assert parsed == ["a.npz:logits", "a.npz:labels"]
+    assert parses == [["a.npz"]]
 
 
 @pytest.mark.parametrize(
     "command", ["inspect FILE", "fit FILE --method ts --out CAL", "fit --val FILE --method ts --out CAL"]
 )
-def test_commands_parse_once(command: str, tmp_path: Path, parsed):
+def test_commands_parse_once(command: str, tmp_path: Path, parses):
     file = tmp_path / "val.npz"
     file.write_bytes(npz(val_logits=Z, val_labels=Y))
     assert main(command.replace("FILE", str(file)).replace("CAL", str(tmp_path / "c.safetensors")).split()) == 0
-    assert parsed == ["val.npz:val_logits", "val.npz:val_labels"]
+    assert parses == [["val.npz"]]
 
 
 def test_the_document_and_load_agree():

@@ -105,7 +105,7 @@ def attempt(path: Path, as_bytes: bool, watch: Watch) -> dict[str, Any]:
     watch.seen, watch.on = [], True
     outcome, said = "refused", ""
     try:
-        data = sc.load(**source)
+        data = sc.load(**source, isolated=False)
         outcome, said = "loaded", sound(data)
     except sc.LogitFileError as error:
         said = str(error)
@@ -113,7 +113,7 @@ def attempt(path: Path, as_bytes: bool, watch: Watch) -> dict[str, Any]:
         outcome, said = "error", f"{type(error).__name__}: {error}"
     loaded = time.process_time()
     try:
-        listed = Document.open(path if not as_bytes else (path.name, source["source"])).describe()
+        listed = Document.open(path if not as_bytes else (path.name, source["source"]), isolated=False).describe()
         described = "" if all(info.key.isprintable() for info in listed) else "a key has control characters"
     except sc.LogitFileError as error:
         described = "" if str(error).isprintable() else "describe says more than one line"
@@ -131,8 +131,8 @@ def main() -> None:
     warm, rest = json.loads(sys.stdin.readline())
     watch = Watch()
     for name in warm:  # what is imported at first use is imported now
-        sc.load(Path(name))
-        Document.open(Path(name)).describe()
+        sc.load(Path(name), isolated=False)
+        Document.open(Path(name), isolated=False).describe()
     limit_memory()
     for name, as_bytes in rest:
         print(json.dumps({"start": name}), flush=True)

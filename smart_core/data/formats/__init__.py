@@ -80,7 +80,7 @@ def read(source: Source) -> RawFile:
         module = importlib.import_module(f"{__name__}.{actual.module}")
         reader: Callable[[Source], RawFile] = getattr(module, actual.reader)
         raw = reader(source)
-    except LogitFileError:
+    except (LogitFileError, MemoryError):
         raise
     except Exception as error:  # parsers raise errors of every type; the user gets one sentence
         problem = f"cannot be read as {actual.description} ({error_text(error)})"
@@ -94,6 +94,14 @@ def read(source: Source) -> RawFile:
 def _claimed(source: Source) -> str | None:
     """Return the format that the extension stands for."""
     return next((name for name, known in FORMATS.items() if source.extension in known.extensions), None)
+
+
+def modules_of(head: bytes) -> set[str]:
+    """The modules that may read a file with these first bytes."""
+    names = {name for signature, name in _SIGNATURES.items() if head.startswith(signature)}
+    if head.startswith(b"PK"):
+        names = {"npz", "pt"}
+    return {FORMATS[name].module for name in names or {"safetensors", "mat", "pickle", "text"}}
 
 
 def sniff(source: Source) -> str:

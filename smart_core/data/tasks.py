@@ -1,0 +1,145 @@
+"""What a child of the sandbox does with the files it holds, and how its results travel back.
+
+A result is a tree of plain JSON with references to arrays; of objects, it holds only the classes in `KINDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from smart_core.data.formats import FORMATS, modules_of
+from smart_core.data.formats.raw import Source
+from smart_core.data.logitset import Array, Cure, Head, LogitSet, Notice, Part
+from smart_core.data.normalize.parts import Unlabelled
+from smart_core.data.parsed import ArrayInfo, Labelled, ParsedDocument
+from smart_core.errors import Fix, LogitFileError
+
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (ArrayInfo, Labelled, Unlabelled, LogitSet, Part, Head, Notice, Cure, Fix)
+}
+TOO_LARGE = "does not fit in the memory that a file of its size may take", "save fewer rows, or save the arrays again"
+
+
+class Tasks:
+    """The tasks of one child, which parses its files once."""
+
+    def __init__(self) -> None:
+        self.document: ParsedDocument | None = None
+
+    def prepare(self, files: Sequence[int], task: str) -> None:
+        """Import what a task needs: while it works it cannot open a file. Only the first bytes are looked at."""
+        if task == "open":
+            for module in {module for file in files for module in modules_of(os.pread(file, 16, 0))}:
+                load_reader(module)
+
+    def run(self, files: Sequence[int], task: str, arguments: Any) -> tuple[Any, list[Array]]:
+        """The tree and the arrays of the result, or of the error."""
+        arrays: list[Array] = []
+        try:
+            if task == "open":
+                described = zip(files, arguments["files"], strict=True)
+                sources = [Source(name, _content(file), split, folder) for file, (name, split, folder) in described]
+                self.document = ParsedDocument.of(sources, arguments["name"])
+                value: Any = self.document.name
+            else:
+                value = getattr(self.document, task)(**decode(arguments, []))
+            return {"value": encode(value, arrays)}, arrays
+        except LogitFileError as error:
+            return {"error": [error.problem, encode(list(error.fixes), arrays), error.file]}, []
+        except MemoryError:
+            return {"error": [TOO_LARGE[0], [TOO_LARGE[1]], None]}, []
+
+
+def _content(file: int) -> bytes:
+    with open(file, "rb", closefd=False) as stream:
+        stream.seek(0)
+        return stream.read()
+
+
+READERS = tuple(dict.fromkeys(known.module for known in FORMATS.values()))
+"""The modules of all readers, for a warm start."""
+
+_ENCODINGS = (
+    "ascii cp1252 cp437 latin_1 raw_unicode_escape unicode_escape utf_8 utf_8_sig utf_16 utf_16_be utf_16_le utf_32"
+)
+
+
+_loaded: set[str] = set()
+
+
+def load_reader(module: str | None) -> bool:
+    """Import the reader of a format and whatever it imports when it is first used; False if `module` is None."""
+    if module is None or module in _loaded:
+        return module is not None
+    _loaded.add(module)
+    for late in (*(f"encodings.{encoding}" for encoding in _ENCODINGS), "numpy.char", "numpy.random"):
+        importlib.import_module(late)
+    importlib.import_module(f"smart_core.data.formats.{module}")
+    for source in _small_files(module):
+        document = ParsedDocument.of([source])
+        document.describe()
+        document.load()
+        document.logits()
+    return True
+
+
+def _small_files(module: str) -> Iterator[Source]:
+    """Valid files that lead a reader through what it imports late."""
+    if module == "numpy_files":
+        logits, labels = np.tile([[2.0, 0.5], [0.0, 1.0]], (5, 1)), np.tile(["a", "b"], 5)
+        buffer = BytesIO()
+        more = {"class_names": ["a", "b"], "group": labels, "features": logits, "cw_l2": logits[:, 0]}
+        np.savez_compressed(buffer, logits=logits, labels=labels, **more)  # type: ignore[arg-type]
+        yield Source("small.npz", buffer.getvalue())
+    elif module == "text_table":
+        yield Source("small.csv", b"logit_0,logit_1,label,group\n" + 4 * b"0.5,1,0,a\n-0.5,1e-3,1,b\n")
+    elif module == "arrow_table":
+        import pyarrow
+        from pyarrow import feather, parquet
+
+        pyarrow.set_cpu_count(1)
+        table = pyarrow.table({"logits": 4 * [[0.5, 1.0], [0.5, 1.0]], "label": 4 * [0, 1], "group": 4 * ["a", "b"]})
+        for writer, name in ((parquet.write_table, "small.parquet"), (feather.write_feather, "small.feather")):
+            buffer = BytesIO()
+            writer(table, buffer)
+            yield Source(name, buffer.getvalue())
+
+
+def encode(value: Any, arrays: list[Array]) -> Any:
+    """A tree of JSON; arrays are put into `arrays` and stand in it by their number."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        arrays.append(np.ascontiguousarray(value))
+        return {"$array": len(arrays) - 1}
+    if isinstance(value, dict):
+        return {"$dict": [[key, encode(item, arrays)] for key, item in value.items()]}
+    if is_dataclass(value):
+        return {f"${type(value).__name__}": [encode(getattr(value, item.name), arrays) for item in fields(value)]}
+    return (
+        {"$tuple": [encode(item, arrays) for item in value]}
+        if isinstance(value, tuple)
+        else [encode(item, arrays) for item in value]
+    )
+
+
+def decode(tree: Any, arrays: Sequence[Array]) -> Any:
+    """The value of a tree."""
+    if isinstance(tree, list):
+        return [decode(item, arrays) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    ((mark, content),) = tree.items()
+    if mark == "$array":
+        return arrays[content]
+    if mark == "$dict":
+        return {key: decode(item, arrays) for key, item in content}
+    items = [decode(item, arrays) for item in content]
+    return tuple(items) if mark == "$tuple" else KINDS[mark[1:]](*items)
