@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
+from smart_core.data.logitset import Array, LogitSet, Notice, Part
 from smart_core.formatting import first_few, plural, printable
 
 HUGE = 1e4
 """Networks rarely put out logits beyond this."""
 HEAD_ROWS = 256
+"""Rows on which the head is checked."""
 
 
 def notices_of(data: LogitSet) -> list[Notice]:
-    """All notices about the finished set."""
-    found = [
-        *unseen_classes(data),
-        *duplicate_rows(data.validation, data.test),
-        *(
-            notice
-            for part, name in ((data.validation, "validation"), (data.test, "test"))
-            for notice in odd_values(part, name)
-        ),
-    ]
-    if data.head is not None:
-        found += head_reproduces(data.validation, data.head)
-    return found
+    """Return all notices about the finished set."""
+    found = [*_unseen_classes(data), *_duplicate_rows(data.validation, data.test)]
+    found += [*_odd_values(data.validation, "validation"), *_odd_values(data.test, "test")]
+    return found + _head_mismatch(data)
 
 
-def unseen_classes(data: LogitSet) -> list[Notice]:
+def _unseen_classes(data: LogitSet) -> list[Notice]:
     """Classes without a validation row: nothing can be learned about them."""
     unseen = np.flatnonzero(np.bincount(data.validation.labels, minlength=data.classes) == 0)
     if len(unseen) == 0:
@@ -38,24 +30,21 @@ def unseen_classes(data: LogitSet) -> list[Notice]:
     return [Notice("unseen_classes", text)]
 
 
-def duplicate_rows(validation: Part, test: Part) -> list[Notice]:
-    """Test rows whose logits and label also occur in validation: fits are evaluated on rows they have seen."""
-    seen = {*_row_hashes(validation)}
-    count = sum(key in seen for key in _row_hashes(test))
+def _duplicate_rows(validation: Part, test: Part) -> list[Notice]:
+    """Test rows whose logits and label also occur in validation: methods are evaluated on rows they were fitted on."""
+
+    def hashes(part: Part) -> list[int]:
+        return [hash((row.tobytes(), label)) for row, label in zip(part.logits, part.labels.tolist(), strict=True)]
+
+    seen = {*hashes(validation)}
+    count = sum(key in seen for key in hashes(test))
     if count == 0:
         return []
     text = f"{plural(count, 'test row')} of {len(test):,} also in validation (same logits and label)."
     return [Notice("duplicate_rows", text)]
 
 
-def _row_hashes(part: Part) -> list[int]:
-    width = part.logits.shape[1] * part.logits.itemsize
-    data = part.logits.data.cast("B")
-    labels = part.labels.tolist()
-    return [hash((bytes(data[i * width : (i + 1) * width]), label)) for i, label in enumerate(labels)]
-
-
-def odd_values(part: Part, name: str) -> list[Notice]:
+def _odd_values(part: Part, name: str) -> list[Notice]:
     """Huge logits, and rows in which the two largest are equal."""
     notices = []
     high, low = float(part.logits.max()), float(part.logits.min())
@@ -78,21 +67,21 @@ def odd_values(part: Part, name: str) -> list[Notice]:
 
 
 def _ties(logits: Array) -> tuple[int, int]:
-    """(rows with all logits equal, rows whose largest logit is not unique)."""
+    """Return (rows with all logits equal, rows whose largest logit is not unique)."""
     constant = tied = 0
     step = max(1, (1 << 18) // logits.shape[1])
     for start in range(0, len(logits), step):
         rows = logits[start : start + step]
-        largest = rows.max(axis=1, keepdims=True)
-        same = np.count_nonzero(rows == largest, axis=1)
+        same = np.count_nonzero(rows == rows.max(axis=1, keepdims=True), axis=1)
         tied += int(np.count_nonzero(same > 1))
         constant += int(np.count_nonzero(same == logits.shape[1]))
     return constant, tied
 
 
-def head_reproduces(part: Part, head: Head) -> list[Notice]:
-    """Whether features @ weight.T + bias gives the logits, up to a constant per row, on the first rows."""
-    if part.features is None:
+def _head_mismatch(data: LogitSet) -> list[Notice]:
+    """A head for which features @ weight.T + bias is not the logits, up to a constant per row."""
+    part, head = data.validation, data.head
+    if head is None or part.features is None:
         return []
     given = part.logits[:HEAD_ROWS].astype(np.float64)
     made = part.features[:HEAD_ROWS].astype(np.float64) @ head.weight.T.astype(np.float64) + head.bias

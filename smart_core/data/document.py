@@ -1,4 +1,4 @@
-"""`Document`: files that are parsed once, in a process of their own, then described, loaded, or read without labels."""
+"""From files or arrays to a checked `LogitSet`: `Document`, `load` and `from_arrays`. Nothing after them checks again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,17 @@ SAVE_AGAIN = "save the arrays again, as npz"
 
 
 class Document:
-    """One or more files, parsed once. Every method works on the same raw arrays, with any options.
+    """One or more files, parsed once. Every method works on the same raw arrays and parses nothing again.
 
     The files are parsed, and the roles of their arrays found, in a sandboxed process that ends with the document (see
-    `sandbox`); what comes back are checked arrays. Whatever is wrong raises `LogitFileError`.
+    `sandbox`); it returns checked arrays. Any problem raises `LogitFileError`.
+
+    >>> from smart_core.data import Document
+    >>> document = Document.open("sample:digits")
+    >>> [(array.key, array.role) for array in document.describe()][:2]
+    [('val_logits', 'val_logits'), ('val_labels', 'val_labels')]
+    >>> document.load()
+    LogitSet('digits', 10 classes, 720 + 720 samples)
     """
 
     def __init__(self, files: list[GivenFile], name: str | None, isolated: bool) -> None:
@@ -39,7 +46,7 @@ class Document:
             if not isolated:
                 self._parsed = ParsedDocument.of([file.read() for file in files], name)
         self.name: str = self._parsed.name if self._parsed else self._open()
-        """The name of a set that is loaded from the files."""
+        """The name of the set that is loaded from the files."""
 
     @classmethod
     def open(
@@ -55,7 +62,7 @@ class Document:
         return cls(collect(source, val, test, name), name, isolated and sandbox.available())
 
     def describe(self, roles: Roles | None = None) -> list[ArrayInfo]:
-        """Every array with the role it would have: what a form needs to ask for `roles`."""
+        """List every array with the role it would have: what a form needs to ask for `roles`."""
         return self._ask("describe", roles=roles)
 
     def load(
@@ -68,7 +75,7 @@ class Document:
         labels_start_at: Literal[0, 1] | None = None,
         transposed: bool | None = None,
     ) -> LogitSet:
-        """The files as a `LogitSet`; the options are those of `smart_core.load`."""
+        """Return the files as a `LogitSet`; the options are those of `smart_core.load`."""
         check_split(val_fraction, split_seed)
         return self._ask(
             "load",
@@ -81,11 +88,11 @@ class Document:
         )
 
     def is_validation_only(self, roles: Roles | None = None) -> bool:
-        """Whether the files say that they are a validation part: for a fit there is nothing to split off."""
+        """Return whether the files say that they are a validation part, so that a fit need not split them."""
         return self._ask("is_validation_only", roles=roles)
 
     def validation(self, roles: Roles | None = None) -> Labelled:
-        """The validation part of files that need not hold any other."""
+        """Return the validation part; the files need not hold any other."""
         return self._ask("validation", roles=roles)
 
     def logits(
@@ -96,15 +103,15 @@ class Document:
         values: Literal["logits", "probabilities"] | None = None,
         transposed: bool | None = None,
     ) -> dict[str, Unlabelled]:
-        """The logits by split: "" for files without a split, "val_" and "test_" for files with both.
+        """Return the logits by split: "" for files without a split, "val_" and "test_" for files with both.
 
-        The options are those of `smart_core.load`. Labels are not needed: where the files have them, they only tell
-        rows from columns, as does `classes`, the number of classes of the calibrator.
+        The options are those of `smart_core.load`. Labels are not needed; if there are any, they only distinguish rows
+        from columns, as does `classes`, the number of classes of the calibrator.
         """
         return self._ask("logits", classes=classes, roles=roles, values=values, transposed=transposed)
 
     def arrays(self) -> dict[str, Array]:
-        """Every array that can be used, by its key."""
+        """Return every array that can be used, by its key."""
         return self._ask("arrays")
 
     def _ask(self, task: str, **arguments: Any) -> Any:
@@ -127,7 +134,7 @@ class Document:
             raise LogitFileError(*TOO_LARGE, file=self._given[0].name) from error
 
     def _open(self) -> str:
-        """Hand the files to a new sandbox, which parses them; their name as a set."""
+        """Pass the files to a new sandbox, which parses them; return their name as a set."""
         descriptors: list[int] = []
         try:
             descriptors.extend(file.open() for file in self._given)
@@ -172,23 +179,32 @@ def load(
     """Read logits and labels from a bundle, a pair of files, or `val=` and `test=` files.
 
     A source is a path, `"sample:NAME"` for a bundled sample, bytes (with `name=`), an open file, a (name, bytes)
-    pair, or a list of these. A set without a split is split at random, stratified by label. Whatever is wrong raises
+    pair, or a list of these. A set without a split is split at random, stratified by label. Any problem raises
     `LogitFileError`.
 
-    Names, shapes and values decide what is not said, and `notices` say what they decided. These options decide
-    instead; the `cure` of a notice is the option that would have decided otherwise:
+    Without the options below, names, shapes and values decide, and each decision leaves a notice in `notices`. The
+    `cure` of a notice is the option that decides otherwise.
 
-    roles: which array is what, {"val_logits": "a", "val_labels": "b", ...}. The roles are logits, labels, features,
-        cw_l2 and group (of one split with val_ or test_ before), split, head_weight, head_bias and class_names. The
-        arrays go by the keys that `Document.describe` lists, or "file:key" where two files share one. None in place
-        of an array leaves the role out. Roles that are not given are found by name and shape.
-    values: "logits" or "probabilities" (or percentages); by default rows that sum to 1 are probabilities, rows
-        that sum to 100 percentages.
-    labels_start_at: 0 or 1; by default 1 if the labels run up to the number of classes and none is 0.
-    transposed: whether columns are samples; by default if only then there are as many samples as labels.
-    isolated: whether the files are parsed in a process of their own, with hard limits on memory and time; False parses
-        them in this one.
+    Parameters
+    ----------
+    roles
+        Which array is what, {"val_logits": "a", "val_labels": "b", ...}. The roles are logits, labels, features, cw_l2
+        and group (for one split with val_ or test_ before), split, head_weight, head_bias and class_names. The arrays
+        are named by the keys that `Document.describe` lists, or "file:key" if two files share a key. None instead of an
+        array leaves the role out. The other roles are found by name and shape.
+    values
+        "logits" or "probabilities" (or percentages); by default rows that sum to 1 are probabilities, rows that sum to
+        100 percentages.
+    labels_start_at
+        0 or 1; by default 1 if the labels run up to the number of classes and none is 0.
+    transposed
+        Whether columns are samples; by default they are if only then the number of samples is that of the labels.
+    isolated
+        Whether the files are parsed in a process of their own, with hard limits on memory and time; if False, they are
+        parsed in this one.
 
+    Examples
+    --------
     >>> import io
     >>> import numpy as np
     >>> import smart_core as sc
@@ -222,9 +238,9 @@ def from_arrays(
     transposed: bool | None = None,
     **arrays: Any,
 ) -> LogitSet:
-    """A `LogitSet` of arrays in memory under their bundle names, with the checks and options of `load`.
+    """Return a `LogitSet` of arrays in memory, named as in a bundle, with the checks and options of `load`.
 
-    NumPy arrays, torch tensors on any device, pandas columns and lists are converted, and copied.
+    NumPy arrays, torch tensors on any device, pandas columns and lists are converted and copied.
 
     >>> from smart_core.data import from_arrays
     >>> from_arrays(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 1.0], [1.0, 2.0]], labels=[0, 1, 0, 1])
@@ -241,12 +257,12 @@ def from_arrays(
 
 
 def _from_memory(name: str, key: str, value: Any) -> RawArray:
-    """A copy of a NumPy array, a torch tensor, a pandas column, a list, ..."""
+    """Return a copy of a NumPy array, a torch tensor, a pandas column, a list, ..."""
     unusable = RawArray(name, (key,), None, "")
-    if np.ma.is_masked(value):  # NumPy would use what is under the mask
+    if np.ma.is_masked(value):  # NumPy would ignore the mask
         raise unusable.error("has masked entries", "fill them", "drop their rows")
     try:
-        if hasattr(value, "detach") and hasattr(value, "resolve_neg"):  # a tensor; NumPy knows no gradients or devices
+        if hasattr(value, "detach") and hasattr(value, "resolve_neg"):  # a tensor, perhaps on another device
             import torch
 
             value = value.detach().cpu().resolve_conj().resolve_neg()
@@ -255,6 +271,6 @@ def _from_memory(name: str, key: str, value: Any) -> RawArray:
                 return RawArray.of(name, (key,), bits, BFLOAT16)
             value = value.numpy()
         return RawArray.of(name, (key,), np.array(value))
-    except Exception as error:  # whatever the object does when it is converted
+    except Exception as error:  # the object may do anything when it is converted
         problem = f"is a {type(value).__name__} that cannot be made an array"
         raise unusable.error(problem, "give numbers or text in rows of equal length") from error

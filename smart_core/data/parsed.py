@@ -1,4 +1,4 @@
-"""`ParsedDocument`: files that were parsed, in this process, to be described, loaded, or read without labels."""
+"""`ParsedDocument`: files parsed in this process, which can be described, loaded, or read without labels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Files = tuple[RawFile, ...]
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """One array of a file, as `describe` lists it; `key` is the name that `roles` knows it by."""
+    """One array of a file, as `describe` lists it; `key` is its name in `roles`."""
 
     file: str
     key: str
@@ -45,12 +45,12 @@ class ArrayInfo:
     role: str
     """`val_logits`, `labels`, `head_weight`, ..., or `ignored`, or `unknown`."""
     problem: str | None = None
-    """Why it cannot be used, if it cannot."""
+    """Why it cannot be used, or None."""
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """One part with labels, and the head where the files have one: what a fit needs."""
+    """One part with labels, and the head if the files have one: what a fit needs."""
 
     part: Part
     head: Head | None
@@ -59,14 +59,14 @@ class Labelled:
 
 @dataclass(frozen=True, eq=False)
 class ParsedDocument:
-    """One or more parsed files. Every method works on the same raw arrays, with any options, and parses nothing.
+    """One or more parsed files. Every method works on the same raw arrays and parses nothing again.
 
-    Whatever is wrong raises `LogitFileError`.
+    Any problem raises `LogitFileError`.
     """
 
     files: Files
     name: str
-    """The name of a set that is loaded from the files."""
+    """The name of the set that is loaded from the files."""
 
     @classmethod
     def of(cls, sources: Iterable[Source], name: str | None = None) -> ParsedDocument:
@@ -75,10 +75,10 @@ class ParsedDocument:
         return cls(files, printable(PurePath(name).stem) if name else _name_of(files))
 
     def describe(self, roles: Roles | None = None) -> list[ArrayInfo]:
-        """Every array with the role it would have: what a form needs to ask for `roles`.
+        """List every array with the role it would have: what a form needs to ask for `roles`.
 
-        Where the arrays make no set (something is missing, or two arrays could be one thing), the role is what the
-        array's name says, or `unknown`.
+        If the arrays do not form a set (one is missing, or two could have the same role), the role is the one that the
+        array's name suggests, or `unknown`.
         """
         with _file_errors(self.files):
             arrays = [item for file in self.files for item in file.arrays]
@@ -99,7 +99,7 @@ class ParsedDocument:
         labels_start_at: Literal[0, 1] | None = None,
         transposed: bool | None = None,
     ) -> LogitSet:
-        """The files as a `LogitSet`; the options are those of `smart_core.load`."""
+        """Return the files as a `LogitSet`; the options are those of `smart_core.load`."""
         check_split(val_fraction, split_seed)
         options = Options(values, labels_start_at, transposed)
         given = {file.split for file in self.files}
@@ -120,11 +120,11 @@ class ParsedDocument:
             return replace(data, notices=tuple(dict.fromkeys([*notices, *notices_of(data)])))
 
     def is_validation_only(self, roles: Roles | None = None) -> bool:
-        """Whether the files say that they are a validation part: for a fit there is nothing to split off."""
+        """Return whether the files say that they are a validation part, so that a fit need not split them."""
         return is_validation_only(self.files, roles)
 
     def validation(self, roles: Roles | None = None) -> Labelled:
-        """The validation part of files that need not hold any other."""
+        """Return the validation part; the files need not hold any other."""
         files = tuple(replace(file, split="val") for file in self.files)
         with _file_errors(files):
             assigned, parts, _, notices = _parts(files, roles, Options())
@@ -133,7 +133,7 @@ class ParsedDocument:
             return Labelled(part, head, tuple(dict.fromkeys(notices)))
 
     def arrays(self) -> dict[str, Array]:
-        """Every array that can be used, by its key."""
+        """Return every array that can be used, by its key."""
         return {x.key: x.values for file in self.files for x in file.arrays if x.problem is None}
 
     def logits(
@@ -144,10 +144,10 @@ class ParsedDocument:
         values: Literal["logits", "probabilities"] | None = None,
         transposed: bool | None = None,
     ) -> dict[str, Unlabelled]:
-        """The logits by split: "" for files without a split, "val_" and "test_" for files with both.
+        """Return the logits by split: "" for files without a split, "val_" and "test_" for files with both.
 
-        The options are those of `smart_core.load`. Labels are not needed: where the files have them, they only tell
-        rows from columns, as does `classes`, the number of classes of the calibrator.
+        The options are those of `smart_core.load`. Labels are not needed; if there are any, they only distinguish rows
+        from columns, as does `classes`, the number of classes of the calibrator.
         """
         options = Options(values, transposed=transposed)
         with _file_errors(self.files):
@@ -158,7 +158,7 @@ class ParsedDocument:
 
 @contextmanager
 def _file_errors(files: Files) -> Iterator[None]:
-    """Raise `LogitFileError` for shapes or types that nothing else checks for."""
+    """Raise `LogitFileError` for shapes or types that no other check covers."""
     try:
         yield
     except (LogitFileError, MemoryError):
@@ -169,7 +169,7 @@ def _file_errors(files: Files) -> Iterator[None]:
 
 
 def _raw_file(raw: RawFile) -> RawFile:
-    """The columns of a table as arrays."""
+    """Return the file with the columns of a table as arrays."""
     with _file_errors((raw,)):
         return raw if raw.columns is None else arrays_of_table(raw)
 
@@ -183,7 +183,7 @@ def _parts(
 
 
 def _divided(whole: Part, item: RawArray, notices: list[Notice]) -> tuple[Part, Part]:
-    """(validation, test) by an array that names the split of each row; rows of neither are left out."""
+    """Return (validation, test) by an array that names the split of each row; rows of neither are left out."""
     names = extras.group_of(item, len(whole))
     splits = {name: split_of(name) for name in set(names.tolist())}
     masks = {split: np.isin(names, [n for n, s in splits.items() if s == split]) for split in ("val", "test")}
@@ -206,7 +206,7 @@ def _existing(parts: dict[str, Part], split: str, files: Files) -> Part:
 
 
 def _features(validation: Part, test: Part, files: Files) -> np.ndarray | None:
-    """The features of either part, if both have equally many per sample."""
+    """Return the features of either part; raise if the parts have different numbers per sample."""
     first, second = validation.features, test.features
     if first is not None and second is not None and first.shape[1] != second.shape[1]:
         problem = f"validation has {first.shape[1]} features per sample, test {second.shape[1]}"
@@ -215,7 +215,7 @@ def _features(validation: Part, test: Part, files: Files) -> np.ndarray | None:
 
 
 def _name_of(files: Files) -> str:
-    """The file's name; of several, without the words that only say its role, else the folder's name, or `logits`."""
+    """Return the file's name; of several files, without the words that only say its role, or the folder's name."""
     first = files[0]
     if len(files) > 1 and (split_of(first.stem) or role_of(first.stem)):
         return without_role_and_split(first.stem) or first.folder or "logits"

@@ -1,4 +1,4 @@
-"""Simulated logits whose true probabilities are known: a calibrator's error is exact, without label noise.
+"""Simulated logits whose true probabilities are known, so that a calibrator's error has no label noise.
 
 A row is drawn as top logit, margin m, and a background behind the rival:
 
@@ -26,7 +26,7 @@ Law = Callable[[Array], Array]
 """A temperature law T*(margin)."""
 
 BLOCK_ROWS = 256
-"""Rows drawn from one random stream. Fixed, so that row i depends on the seed, i and K alone."""
+"""Rows drawn from one random stream; fixed, so that row i depends on the seed, i and K alone."""
 
 
 def constant(margin: Array, temperature: float = 1.8) -> Array:
@@ -35,7 +35,7 @@ def constant(margin: Array, temperature: float = 1.8) -> Array:
 
 
 def linear(margin: Array, start: float = 1.0, slope: float = 0.12) -> Array:
-    """T* = start + slope m: rows of small margin are nearly right, confident ones are too confident."""
+    """T* = start + slope m: rows with small margins are nearly calibrated, confident ones are overconfident."""
     return start + slope * np.asarray(margin, dtype=np.float64)
 
 
@@ -45,11 +45,11 @@ def resnet(margin: Array, start: float = 1.0, rise: float = 1.6, scale: float = 
 
 
 def u_shaped(margin: Array, base: float = 0.3, fall: float = 3.0, scale: float = 2.0, slope: float = 0.15) -> Array:
-    """T* = base + fall exp(-m / scale) + slope m: both ends too confident, the middle near right.
+    """T* = base + fall exp(-m / scale) + slope m: overconfident at both ends, nearly calibrated in the middle.
 
-    The turn lies at m = scale log(fall / (slope scale)), 4.6 by default. m / T* increases for any positive
-    parameters, so confidence still grows with the margin. That makes the law identifiable: were two margins
-    to share a confidence, calibration could not tell which deserves it.
+    The minimum is at m = scale log(fall / (slope scale)), 4.6 by default. m / T* increases for any positive
+    parameters, so confidence still grows with the margin. That makes the law identifiable: if two margins had the same
+    confidence, calibration could not distinguish them.
     """
     m = np.asarray(margin, dtype=np.float64)
     return base + fall * np.exp(-m / scale) + slope * m
@@ -86,7 +86,7 @@ class Simulated:
         return Simulated(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def true_correctness(self, prediction: ArrayLike | None = None) -> Array:
-        """q*_i, the true probability that the label is `prediction[i]` (by default the largest logit)."""
+        """Return q*_i, the true probability that the label is `prediction[i]` (by default the largest logit)."""
         if prediction is None:
             return self.true_confidence
         chosen = np.take_along_axis(self.logits, np.asarray(prediction, dtype=np.int64)[:, None], axis=1)[:, 0]
@@ -94,17 +94,17 @@ class Simulated:
         return self.true_confidence * np.exp(behind / self.temperature)
 
     def true_calibration_error(self, confidence: ArrayLike, prediction: ArrayLike | None = None) -> float:
-        """mean_i |p_i - q*_i|: how far each sample's confidence is from its own truth. Exact, no binning."""
+        """Return mean_i |p_i - q*_i|, the distance of each confidence from its true value. Exact, without binning."""
         return float(np.mean(np.abs(np.asarray(confidence, dtype=np.float64) - self.true_correctness(prediction))))
 
     def conditional_calibration_error(
         self, confidence: ArrayLike, prediction: ArrayLike | None = None, bins: int = 100
     ) -> float:
-        """E|p - E[q* | p]|: what the ECE estimates, with the truth in place of the labels.
+        """Return E|p - E[q* | p]|: what the ECE estimates, with the truth in place of the labels.
 
-        The inner mean is taken in `bins` equal-mass bins of p; equal confidences share a bin. It is free of
-        label noise; what is left is the spread of q* within a bin, of order sd(q* | p) / sqrt(N / bins).
-        Never above `true_calibration_error`.
+        The inner mean is taken in `bins` equal-mass bins of p; equal confidences share a bin. It has no label noise;
+        its error is the spread of q* within a bin, of order sd(q* | p) / sqrt(N / bins). It is never above
+        `true_calibration_error`.
         """
         stated = np.asarray(confidence, dtype=np.float64)
         _, member, count = np.unique(stated, return_inverse=True, return_counts=True)
@@ -114,7 +114,7 @@ class Simulated:
         return float(np.abs(residual).sum() / len(stated))
 
     def part(self) -> Part:
-        """The same rows as one part of a `LogitSet`."""
+        """Return the same rows as one part of a `LogitSet`."""
         logits = np.ascontiguousarray(self.logits)
         return Part(logits=read_only(logits[:]), labels=read_only(self.labels[:]))
 
@@ -128,14 +128,17 @@ def simulate(
     difficulty: float = 0.35,
     background: float = 3.0,
 ) -> Simulated:
-    """`n` rows of `classes` logits with labels drawn from softmax(z / T*(m)).
+    """Return `n` rows of `classes` logits with labels drawn from softmax(z / T*(m)).
 
-    `law` is a name of `LAWS` or a vectorised function margin -> temperature; `difficulty` is the share of
-    hard rows; `background` spreads the classes behind the rival (smaller: more of them matter). Deterministic
-    for a seed, and a shorter set is the beginning of a longer one.
+    `law` is a name of `LAWS` or a vectorised function margin -> temperature; `difficulty` is the fraction of hard rows;
+    `background` spreads the classes behind the rival (with a smaller value, more of them matter). The rows are the same
+    for the same seed, and a shorter set is the beginning of a longer one.
 
-    >>> len(simulate(100, classes=3, law="linear", seed=1))
-    100
+    >>> drawn = simulate(2000, classes=3, law="constant", seed=1)
+    >>> drawn.logits.shape, drawn.temperature[:2]
+    ((2000, 3), array([1.8, 1.8]))
+    >>> drawn.true_calibration_error(drawn.true_confidence)
+    0.0
     """
     truth = law_named(law)
     _check(n, classes, difficulty, background)
@@ -160,9 +163,12 @@ def simulate(
 def simulate_set(
     n_val: int, n_test: int, classes: int = 10, law: str | Law = "u_shaped", seed: int = 0, **settings: float
 ) -> LogitSet:
-    """The first `n_val` rows of `simulate` as validation, the next `n_test` as test; settings as there.
+    """Return the first `n_val` rows of `simulate` as validation and the next `n_test` as test.
 
-    The truth of the same rows is `simulate(n_val + n_test, ...)[n_val:]` with the same settings.
+    The truth of the test rows is `simulate(n_val + n_test, ...)[n_val:]` with the same settings.
+
+    >>> simulate_set(300, 200, classes=3, law="linear")
+    LogitSet('simulated (linear)', 3 classes, 300 + 200 samples)
     """
     drawn = simulate(n_val + n_test, classes, law, seed, **settings)
     shape = law if isinstance(law, str) else getattr(law, "__name__", "own law")
@@ -197,7 +203,7 @@ def _positive(temperature: ArrayLike, size: int) -> Array:
 
 
 def _draw_logits(rng: np.random.Generator, classes: int, difficulty: float, background: float) -> Array:
-    """One block of float32 logits, as the module's docstring draws them."""
+    """Return one block of float32 logits, drawn as the module's docstring says."""
     index = np.arange(BLOCK_ROWS)
     hard = rng.random(BLOCK_ROWS) < difficulty
     margin = np.where(hard, rng.gamma(1.2, 1.5, BLOCK_ROWS), rng.gamma(6.0, 1.5, BLOCK_ROWS)).astype(np.float32)
@@ -230,6 +236,6 @@ def _softmax(z: Array, temperature: Array) -> Array:
 
 
 def _draw_labels(probabilities: Array, uniform: Array) -> Array:
-    """One label per row by inversion: the first class whose cumulative probability exceeds u of the total."""
+    """Return one label per row by inversion: the first class whose cumulative probability exceeds u of the total."""
     cumulative = probabilities.cumsum(axis=1)
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Where files come from: paths, open files, bytes with a name, or several of these, each with its split."""
+"""From the arguments of `load` to the files that they name: paths, open files, or bytes with a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sources = OneSource | Iterable[OneSource]
 
 @dataclass(frozen=True, eq=False)
 class GivenFile:
-    """A file that the caller named: where its bytes are, its name, and the split (`val` or `test`) it was given for."""
+    """A file that the caller named: its content or path, its name, and the split (`val` or `test`) it was given for."""
 
     name: str
     content: Path | bytes
@@ -31,14 +31,14 @@ class GivenFile:
     folder: str = ""
 
     def open(self) -> int:
-        """A descriptor at the beginning of the content, for another process to read."""
+        """Return a descriptor at the beginning of the content, for another process to read."""
         if isinstance(self.content, bytes):
             return shared_file(self.content)
         with _path_errors(self.content, self.name):
             return os.open(self.content, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
     def read(self) -> Source:
-        """The content in memory."""
+        """Read the content into memory."""
         if isinstance(self.content, bytes):
             return Source(self.name, self.content, self.split, self.folder)
         with _path_errors(self.content, self.name):
@@ -46,7 +46,7 @@ class GivenFile:
 
 
 def collect(source: Sources | None, val: Sources | None, test: Sources | None, name: str | None) -> list[GivenFile]:
-    """Every file that the caller named, in order."""
+    """Return every file that the caller named, in order."""
     if source is not None and (val is not None or test is not None):
         raise LogitFileError("Give either one file (or a pair), or val= and test=, not both.")
     files = [
@@ -100,7 +100,7 @@ def _one(item: OneSource, split: str | None, name: str | None) -> GivenFile:
 
 
 def _from_open_file(stream: Any, split: str | None, name: str | None) -> GivenFile:
-    """All of an open file, from its beginning where it can go back: it may have been read before."""
+    """Read an open file, from its beginning if it can seek: it may have been read before."""
     own = getattr(stream, "name", None)
     path = Path(own) if isinstance(own, str) and own else None
     file = printable(os.path.basename(path.name if path else name or "uploaded file"))
@@ -109,7 +109,7 @@ def _from_open_file(stream: Any, split: str | None, name: str | None) -> GivenFi
         if callable(getattr(stream, "seekable", None)) and stream.seekable():
             stream.seek(0)
         data = stream.read(MAX_BYTES + 1)
-    except Exception as error:  # whatever the object does when it is read
+    except Exception as error:  # the object may do anything when it is read
         raise LogitFileError(f"cannot be read ({error_text(error)})", f"{binary} again", file=file) from error
     if isinstance(data, str):
         data = data.encode()

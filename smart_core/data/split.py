@@ -1,4 +1,4 @@
-"""Stratified splits into validation and test, and nested subsets; labels and a seed alone decide which rows."""
+"""Stratified splits into validation and test, and nested subsets. They depend on the labels and a seed alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPLIT_AGAIN = Cure("split_seed", None, "Split again")
 
 
 def largest_remainder(counts: NDArray[np.int64], total: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Whole numbers q_c with sum `total`, each the floor or the ceiling of total * counts_c / sum(counts).
+    """Return integers q_c with sum `total`, each the floor or the ceiling of total * counts_c / sum(counts).
 
     The classes with the largest fractional parts are rounded up; ties are broken by `rng`.
     """
@@ -31,9 +31,13 @@ def largest_remainder(counts: NDArray[np.int64], total: int, rng: np.random.Gene
 
 
 def stratified_split(labels: NDArray[np.integer], fraction: float, seed: int) -> tuple[Indices, Indices]:
-    """(validation, test) indices, sorted; validation takes round(fraction * N) rows, each class its share.
+    """Return sorted (validation, test) indices; validation takes round(fraction * N) rows in proportion to the classes.
 
     Neither part is ever empty. The same labels, fraction and seed give the same split.
+
+    >>> validation, test = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.5, seed=0)
+    >>> len(validation), len(test), int((validation < 4).sum())
+    (3, 3, 2)
     """
     labels = np.asarray(labels)
     rows = len(labels)
@@ -51,10 +55,14 @@ def stratified_split(labels: NDArray[np.integer], fraction: float, seed: int) ->
 
 
 def stratified_subset(labels: NDArray[np.integer], size: int, seed: int) -> Indices:
-    """`size` sorted indices, each class its share; for one seed, smaller subsets are contained in larger ones.
+    """Return `size` sorted indices in proportion to the classes; for one seed, larger subsets contain smaller ones.
 
-    The r-th row drawn of a class with n_c rows has the position (r + u_c) / n_c, u_c uniform; a subset is the first
-    `size` rows in that order, so each class has its share to within one row.
+    The r-th row drawn of a class with n_c rows has the position (r + u_c) / n_c, u_c uniform. A subset is the first
+    `size` rows in that order, so the count of each class is within one row of its proportion.
+
+    >>> small, large = (stratified_subset(np.array([0, 0, 0, 0, 1, 1]), size, seed=0) for size in (2, 4))
+    >>> set(small.tolist()) <= set(large.tolist())
+    True
     """
     labels = np.asarray(labels)
     if not 0 < size <= len(labels):
@@ -70,7 +78,7 @@ def stratified_subset(labels: NDArray[np.integer], size: int, seed: int) -> Indi
 def _rank_within_class(
     member: NDArray[np.intp], counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Each row's rank (from 0) in a random order of its own class."""
+    """Return each row's rank (from 0) in a random order of its class."""
     order = np.lexsort((rng.random(len(member)), member))
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     rank = np.empty(len(member), dtype=np.int64)
@@ -89,7 +97,7 @@ def check_split(val_fraction: float, seed: int) -> None:
 def split_part(
     whole: Part, file: str, fraction: float, seed: int, notices: list[Notice], what: str = "One set"
 ) -> tuple[Part, Part]:
-    """(validation, test) at random, stratified by label, with a notice."""
+    """Return (validation, test), split at random and stratified by label, and add a notice."""
     if len(whole) < 2:
         problem = "holds a single row, which cannot be split"
         raise LogitFileError(problem, "give more rows", "give validation and test as separate files", file=file)
@@ -103,11 +111,11 @@ def split_part(
 
 
 def resplit(data: LogitSet, val_fraction: float, seed: int) -> LogitSet:
-    """The rows of both parts, validation's first, split at random and stratified by label.
+    """Return the rows of both parts, validation first, split again at random and stratified by label.
 
-    The same set, fraction and seed give the same split, and every array follows its row. Distances and groups
-    that one part lacks are filled (NaN, no name); features, and with them the head, are kept only where both
-    parts have them. Notices about the old parts alone are replaced.
+    The same set, fraction and seed give the same split. Distances and groups that one part lacks are filled with NaN
+    and empty names; features, and with them the head, are kept only if both parts have them. Notices about the old
+    parts are replaced.
     """
     check_split(val_fraction, seed)
     about_parts = {*notices_of(data)}

@@ -10,20 +10,20 @@ import pyarrow.compute
 import pyarrow.parquet
 from pyarrow import types
 
-from smart_core.data.formats import arrow_messages, parquet_pages
+from smart_core.data.formats.column_sizes import size_of_message, size_of_pages
 from smart_core.data.formats.limits import Budget, check_width, decode_categories, text_array
 from smart_core.data.formats.raw import Column, RawFile, Source
 from smart_core.data.logitset import Array, Notice
 from smart_core.errors import LogitFileError
 from smart_core.formatting import printable
 
-_MARK = b"ARROW1"
+_SIGNATURE = b"ARROW1"
 
 
 def read_parquet(source: Source) -> RawFile:
-    """A parquet table, if its pages are in proportion to the file.
+    """Read a parquet table whose pages are in proportion to the file.
 
-    Text is read as categories with codes: a repeated word takes no more than its code.
+    Text is read as categories with codes, so that a repeated word takes no more than its code.
     """
     budget = Budget(source.name, len(source.data))
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(source.data))
@@ -49,19 +49,19 @@ def _check_pages(source: Source, file: Any, group: int, budget: Budget) -> None:
         if not 0 <= start <= end <= len(source.data):
             raise ValueError("a column outside the file")
         width = max(8, file.schema.column(index).length or 0)
-        budget.charge("the table", parquet_pages.unpacked_size(source.data, start, end, width))
+        budget.charge("the table", size_of_pages(source.data, start, end, width))
 
 
 def read_arrow(source: Source) -> RawFile:
-    """An Arrow or Feather file, or an Arrow stream; the file is a stream between two marks."""
+    """Read an Arrow or Feather file, or an Arrow stream; the file is a stream between two signatures."""
     budget = Budget(source.name, len(source.data))
     stream = pyarrow.py_buffer(source.data)
-    if source.data.startswith(_MARK):
-        if not source.data.endswith(_MARK):
+    if source.data.startswith(_SIGNATURE):
+        if not source.data.endswith(_SIGNATURE):
             raise ValueError("its end is missing")
         stream = stream[8:]
     for message in pyarrow.ipc.MessageReader.open_stream(pyarrow.BufferReader(stream)):
-        budget.charge("the table", arrow_messages.unpacked_size(message))
+        budget.charge("the table", size_of_message(message))
     reader = pyarrow.ipc.open_stream(pyarrow.BufferReader(stream))
     check_width(source.name, len(reader.schema))
     table = reader.read_all()
@@ -70,7 +70,7 @@ def read_arrow(source: Source) -> RawFile:
 
 
 def _raw_file(source: Source, table: Any, names: list[str], budget: Budget) -> RawFile:
-    """The columns of a table; those of `names` that no role can use may be unread."""
+    """Return the columns of a table; columns of `names` that no role can use need not be in it."""
     table = table.select([i for i, field in enumerate(table.schema) if _is_usable(field.type)])
     for name, column in zip(table.column_names, table.columns, strict=True):
         _charge_views(column, f"column '{printable(name)}'", budget)
@@ -81,7 +81,7 @@ def _raw_file(source: Source, table: Any, names: list[str], budget: Budget) -> R
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     read = set(table.column_names)
-    # dates, structures and the like: empty texts that take no memory
+    # dates, structures and others become empty texts that take no memory
     empty = np.broadcast_to(np.array("", dtype=np.str_), (table.num_rows,))
     raw.columns = columns + [Column(name, empty) for name in names if name not in read]
     return raw
@@ -139,7 +139,7 @@ def _words(array: Any) -> list[str]:
 
 
 def _charge_views(column: Any, label: str, budget: Budget) -> None:
-    """Many views may refer to one long text: their lengths are charged before any is read."""
+    """Charge the lengths of string views before any is read: many views may refer to one long text."""
     for chunk in map(_storage, column.chunks):
         array = chunk.dictionary if types.is_dictionary(chunk.type) else chunk
         if len(array) and types.is_string_view(array.type):

@@ -1,6 +1,6 @@
 """MATLAB files of versions 4 to 7: numeric and logical matrices, text, and cells of text.
 
-Read here and not by SciPy, whose parser brings the whole process down on some damaged files.
+SciPy is not used because its parser crashes the whole process on some damaged files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAT4 = {0: "f8", 1: "f4", 2: "i4", 3: "i2", 4: "u2", 5: "u1"}
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """One variable; `problem` says why it cannot be used, if so."""
+    """One variable; `problem` says why it cannot be used, if it cannot."""
 
     name: str
     array: Array | None

@@ -1,4 +1,4 @@
-"""Pickles of NumPy arrays in plain containers, as published logits come.
+"""Pickles of NumPy arrays in plain containers, the form of many published logits.
 
 Each global that a pickled array needs is replaced by a function that checks its arguments. The pickled state never
 reaches NumPy's own `__setstate__`: type, shape and bytes are checked here, and the array is a view of the bytes in the
@@ -115,7 +115,7 @@ def numpy_table(budget: Budget) -> dict[tuple[str, str], Any]:
         return b""
 
     def plain_dict(items: object = ()) -> dict[Any, Any]:
-        """Old Pythons pickled an OrderedDict as a list of [key, value] lists."""
+        """Python 2 pickled an OrderedDict as a list of [key, value] lists."""
         if not isinstance(items, list | tuple) or not all(isinstance(i, list) and len(i) == 2 for i in items):
             raise TypeError("a dict that is not built from pairs")
         return {str(key): value for key, value in items if isinstance(key, str | int)}

@@ -16,11 +16,11 @@ from smart_core.errors import LogitFileError
 from smart_core.formatting import plural, printable
 
 MAX_TEXT_COLUMNS = 1000
-"""Labels, groups, a split, names and remarks are text; more columns of text would take minutes."""
+"""Labels, groups, splits and names are text; more columns of text would take minutes to read."""
 
 
 def _decoded(source: Source, notices: list[Notice]) -> bytes:
-    """The text as UTF-8, without a byte order mark."""
+    """Return the text as UTF-8, without a byte order mark."""
     encoding = source.encoding
     if encoding == "utf-8":
         try:
@@ -37,7 +37,7 @@ def _decoded(source: Source, notices: list[Notice]) -> bytes:
 
 
 def read_text(source: Source) -> RawFile:
-    """The columns of a delimited text file, with or without a header line."""
+    """Read the columns of a delimited text file, with or without a header line."""
     raw = RawFile(source.name)
     data = _decoded(source, raw.notices).replace(b"\r\n", b"\n").lstrip(b"\n")
     comments = len(data) - len(data.lstrip(b"#"))
@@ -72,7 +72,7 @@ def read_text(source: Source) -> RawFile:
 
 
 def _number_columns(frame: Any) -> dict[int, Array]:
-    """Index -> column of numbers. They are taken out by type: one by one takes minutes where there are many."""
+    """Return {index: column of numbers}, extracted by type: one by one would take minutes for many columns."""
     kinds = frame.dtypes.to_numpy()
     columns: dict[int, Array] = {}
     for kind in {kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "biuf"}:
@@ -83,10 +83,10 @@ def _number_columns(frame: Any) -> dict[int, Array]:
 
 
 def _of_header_width(file: str, frame: Any) -> Any:
-    """The frame with as many columns as the header has names, from the first.
+    """Return the frame with as many columns as the header has names.
 
-    Where the rows are longer, pandas takes their first cells for an index. If the last cells are empty, each line
-    ends in a delimiter; if they are not, the header does not belong to the rows.
+    If the rows are longer, pandas uses their first cells as an index. If their last cells are empty, each line ends in
+    a delimiter; otherwise the header does not belong to the rows.
     """
     if isinstance(frame.index, pandas.RangeIndex):
         return frame
@@ -100,7 +100,7 @@ def _of_header_width(file: str, frame: Any) -> Any:
 
 
 def delimiter_of(line: str, extension: str) -> str:
-    """The separator in the first line; the extension decides where there is none."""
+    """Return the separator in the first line; the extension decides if there is none."""
     counts = {mark: line.count(mark) for mark in ("\t", ";", ",")}
     best = max(counts, key=lambda mark: counts[mark])
     if counts[best]:
@@ -111,14 +111,14 @@ def delimiter_of(line: str, extension: str) -> str:
 
 
 def is_header(cells: list[str]) -> bool:
-    """A line with a cell that is not a number, or 0, 1, 2, ... as pandas names the columns of an array."""
+    """Return whether a cell is not a number, or the cells are 0, 1, 2, ..., as pandas names the columns of an array."""
     if not all(is_number(cell) for cell in cells):
         return True
     return len(cells) > 2 and cells == [str(i) for i in range(len(cells))]
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number, including nan and inf; a decimal comma counts."""
+    """Return whether a cell is a number, including nan and inf, with a decimal point or comma."""
     try:
         float(cell.replace(",", "."))
     except ValueError:
@@ -132,7 +132,7 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _values(name: str, series: Any, first_line: int, budget: Budget, notices: list[Notice]) -> Array:
-    """The column as numbers, or as text where most of it is; a few stray words among numbers are an error."""
+    """Return the column as numbers, or as text if most of it is; raise if a few cells among numbers are words."""
     if pandas.api.types.is_numeric_dtype(series) or pandas.api.types.is_bool_dtype(series):
         return np.asarray(series)
     numbers = pandas.to_numeric(series, errors="coerce")

@@ -34,7 +34,7 @@ _UNTYPED = {"uint16": "u2", "uint32": "u4", "uint64": "u8"}
 
 @dataclass(frozen=True)
 class Storage:
-    """A reference to the numbers under one or more tensors; `code` is None where a tensor names the type."""
+    """A reference to the numbers of one or more tensors; `code` is None if the tensor names the type."""
 
     key: str
     code: str | None

@@ -1,7 +1,7 @@
 """A pickle interpreter that builds numbers, text, bytes, lists, tuples, dicts and what a table allows.
 
-It never imports, never looks up an attribute and never calls anything but the functions of its table, chosen
-by exact (module, name). Globals on its stack are plain names, so no pickle can reach an object's methods.
+It never imports, never reads an attribute, and calls only the functions of its table, chosen by exact (module, name).
+Globals on its stack are plain names, so no pickle can reach an object's methods.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 class Interpreter:
     """Runs one pickle with a table of allowed globals; `steps` counts the instructions.
 
-    Every instruction is charged to `budget`; the functions of the table charge what they make themselves.
+    Every instruction is charged to `budget`; the functions of the table charge what they make.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Interpreter:
         self._memo: dict[int, Any] = {}
 
     def run(self) -> Any:
-        """The object that the pickle builds."""
+        """Return the object that the pickle builds."""
         while True:
             opcode = _OPCODES.get(self._stream.read(1))
             if opcode is None:
@@ -138,7 +138,7 @@ class Interpreter:
             raise self._error(f"has the instruction {name}, which no array needs")
 
     def _since_mark(self) -> list[Any]:
-        """Everything above the topmost mark, taken off the stack together with the mark."""
+        """Pop and return everything above the topmost mark, and pop the mark."""
         place = len(self._stack) - 1
         while self._stack[place] is not _MARK:
             place -= 1

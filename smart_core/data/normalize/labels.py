@@ -1,4 +1,4 @@
-"""Labels as users save them -> class indices 0..K-1; every change is noted."""
+"""From labels as users save them to class indices 0..K-1; every change leaves a notice."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from smart_core.data.roles.assign import is_one_hot
 from smart_core.formatting import plural, printable, quoted, shape_text
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-"""Control characters, line separators, marks that change the direction of writing, and lone surrogates.
+"""Control characters, line separators, marks that change the writing direction, and lone surrogates.
 
-Names go on to figures, tables, files and terminals, and each of these could fail on one of them.
+Names are shown in figures, tables, files and terminals, each of which could fail on one of these.
 """
 START_AT_0 = Cure("labels_start_at", 0, "Labels start at 0")
 START_AT_1 = Cure("labels_start_at", 1, "Labels start at 1")
@@ -23,14 +23,14 @@ _ONE_INTEGER_PER_ROW = "give one integer per row"
 
 
 def clean_text(words: Array) -> Array:
-    """The strings with a question mark for every unprintable character; the same array where there is none."""
+    """Return the strings with a question mark for every unprintable character; the same array if there is none."""
     names = np.unique(words)
     clean = np.array([_UNPRINTABLE.sub("?", name) for name in names.tolist()], dtype=np.str_)
     return words if np.array_equal(names, clean) else clean[np.searchsorted(names, words)]
 
 
 def flat_labels(item: RawArray, notices: list[Notice]) -> Array:
-    """A vector of int64, or of strings; (N, 1) and (1, N) are squeezed, one-hot rows replaced by their index."""
+    """Return a vector of int64 or of strings; (N, 1) and (1, N) are squeezed, one-hot rows replaced by their index."""
     values = item.values
     if values.ndim == 0:
         raise item.error("is a single value", _ONE_INTEGER_PER_ROW)
@@ -71,7 +71,7 @@ def flat_labels(item: RawArray, notices: list[Notice]) -> Array:
 def text_to_codes(
     items: Sequence[RawArray], labels: list[Array], names: tuple[str, ...] | None
 ) -> tuple[list[Array], tuple[str, ...] | None]:
-    """Text labels as indices into the class names; digits as text need no names."""
+    """Return text labels as indices into the class names; digits as text need no names."""
     if all(values.dtype.kind != "U" for values in labels):
         return labels, names
     stripped = [clean_text(np.char.strip(values.astype(np.str_))) for values in labels]
@@ -94,7 +94,7 @@ def text_to_codes(
 
 
 def _not_one_class(item: RawArray, row: int, word: str, codes: dict[str, list[int]]) -> Exception:
-    """A text label that is not the name of a class, or the name of several."""
+    """Return the error that a text label is not the name of a class, or is the name of several."""
     start = f"holds '{printable(word)}' at row {row} (counted from 0)"
     if word not in codes:
         return item.error(f"{start}, which is not a class name", f"the class names are {quoted(codes)}")
@@ -105,7 +105,7 @@ def _not_one_class(item: RawArray, row: int, word: str, codes: dict[str, list[in
 def zero_based(
     items: Sequence[RawArray], labels: list[Array], classes: int, start_at: int | None, notices: list[Notice]
 ) -> list[Array]:
-    """Labels in 0..K-1; those in 1..K (K occurs, 0 does not, in either split) are shifted down."""
+    """Return labels in 0..K-1; labels in 1..K (K occurs, 0 does not, in either split) are shifted down."""
     low = min(int(values.min()) for values in labels)
     high = max(int(values.max()) for values in labels)
     shift = low >= 1 and high == classes if start_at is None else start_at == 1
@@ -126,7 +126,7 @@ def zero_based(
 
 
 def binary(item: RawArray, labels: list[Array], start_at: int | None, notices: list[Notice]) -> list[Array]:
-    """The labels for one column of scores: 0 and 1, or -1 and 1, or 1 and 2; anything else is an error."""
+    """Return the labels for one column of scores: 0 and 1, or -1 and 1, or 1 and 2; raise for others."""
     seen = set(np.unique(np.concatenate(labels)).tolist())
     if start_at is None and seen == {-1, 1}:
         notices.append(Notice("signed_labels", f"{item.file}: labels -1 and 1 are used as classes 0 and 1."))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NewType
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from smart_core.data.logitset import Array, Cure, Notice, read_only
 from smart_core.data.roles.assign import squeezed
 from smart_core.errors import Fix
 from smart_core.formatting import plural, shape_text
-
-LogitMatrix = NewType("LogitMatrix", np.ndarray)
-ProbabilityMatrix = NewType("ProbabilityMatrix", np.ndarray)
 
 LOGITS, PROBABILITIES = "logits", "probabilities"
 THESE_ARE_LOGITS = Cure("values", LOGITS, "These are logits")
@@ -32,25 +28,34 @@ MAX_LOGIT = 1e30
 CHUNK = 1 << 18
 """Numbers processed at a time; a chunk and its temporaries stay in the cache."""
 EXACT, ROUNDED = 1e-3, 5e-2
-"""How far the row sums of probabilities may be from 1; beyond the first they were rounded, which is noted."""
+"""How far the row sums of probabilities may be from 1; beyond the first, a notice says that they were rounded."""
 NOUNS = {1: "probabilities", 100: "percentages"}
 """Row sum -> what such values are called."""
-MOST_DECIMALS = 6
+MAX_DECIMALS = 6
 ZEROS_SHARE = 0.01
 """The most that the zeros of a row may add up to, so that its softmax stays close to the row that was saved."""
 
 ONE_ROW_PER_SAMPLE = "give one row per sample and one column per class"
 
 
-@dataclass(frozen=True)
+@dataclass
 class RowSums:
-    """The row sums compared with one total, as fractions of it."""
+    """How far the row sums of a matrix are from a total (1 or 100), as fractions of it."""
 
-    error: float
+    total: int
+    error: float = 0.0
     """The largest distance of a row sum from the total."""
-    off: int
+    off: int = 0
     """Rows whose sum is further than ROUNDED from it."""
-    first_off: int
+    first_off: int = -1
+
+    def add(self, sums: Array, start: int) -> None:
+        """Include the sums of the rows from `start` on."""
+        distance = np.abs(sums / self.total - 1)
+        far = distance > ROUNDED
+        if self.off == 0 and far.any():
+            self.first_off = start + int(np.argmax(far))
+        self.error, self.off = max(self.error, float(distance.max())), self.off + int(far.sum())
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,12 @@ class Scan:
     sums: dict[int, RowSums]
 
     def could_be(self, total: int) -> bool:
-        """Whether all values are in the range of probabilities (total 1) or percentages (total 100)."""
+        """Return whether all values are in the range of probabilities (total 1) or percentages (total 100)."""
         return self.low >= -1e-6 * total and self.high <= total * (1 + EXACT)
 
 
 def chunks(scores: Array) -> Iterator[tuple[int, Array]]:
-    """(first row, rows) in pieces of about CHUNK numbers, as float32 or float64."""
+    """Yield (first row, rows) in pieces of about CHUNK numbers, as float32 or float64."""
     size, kind = scores.dtype.itemsize, scores.dtype.kind
     dtype = np.float64 if size > 4 or (kind in "iu" and size > 2) else np.float32
     step = max(1, CHUNK // max(1, scores.shape[1]))
@@ -77,29 +82,22 @@ def chunks(scores: Array) -> Iterator[tuple[int, Array]]:
 
 
 def scan(item: RawArray, scores: Array) -> Scan:
-    """Look at every score once; raise with the position of NaN, infinity and values beyond float32."""
+    """Read every score once; raise with the position of NaN, infinity and values beyond float32."""
     low, high, zeros = np.inf, -np.inf, 0
-    sums = {total: RowSums(0.0, 0, -1) for total in NOUNS}
+    sums = {total: RowSums(total) for total in NOUNS}
     for start, rows in chunks(scores):
         with np.errstate(over="ignore", invalid="ignore"):
             totals = rows.sum(axis=1, dtype=np.float64)
         if not np.isfinite(totals).all():
             _raise_invalid(item, scores)
-        largest, smallest = rows.max(axis=1), rows.min(axis=1)
-        low, high = min(low, float(smallest.min())), max(high, float(largest.max()))
-        sums = {total: _compared(seen, totals, total, start) for total, seen in sums.items()}
+        low, high = min(low, float(rows.min())), max(high, float(rows.max()))
+        for seen in sums.values():
+            seen.add(totals, start)
         if low >= 0:
             zeros += int(rows.size - np.count_nonzero(rows))
     if max(high, -low) > LARGEST:
         _raise_invalid(item, scores)
     return Scan(low, high, zeros, sums)
-
-
-def _compared(seen: RowSums, totals: Array, total: int, start: int) -> RowSums:
-    distance = np.abs(totals / total - 1)
-    far = distance > ROUNDED
-    first = start + int(np.argmax(far)) if seen.first_off < 0 and far.any() else seen.first_off
-    return RowSums(max(seen.error, float(distance.max())), seen.off + int(far.sum()), first)
 
 
 def _raise_invalid(item: RawArray, scores: Array) -> None:
@@ -126,10 +124,10 @@ def _raise_invalid(item: RawArray, scores: Array) -> None:
 def oriented(
     items: Sequence[RawArray], rows: Sequence[int | None], transposed: bool | None, notices: list[Notice]
 ) -> list[Array]:
-    """The scores of each split with one row per sample: axes of length 1 dropped, (K, N) transposed to (N, K).
+    """Return the scores of each split with one row per sample: axes of length 1 dropped, (K, N) transposed to (N, K).
 
-    `rows` is the number of samples where it is known: from the labels, or from the classes of a calibrator. A
-    square matrix could be read either way; the other split may tell which.
+    `rows` is the number of samples if it is known, from the labels or from the classes of a calibrator. A square
+    matrix could be read either way, unless the other split shows which.
     """
     scores = [_matrix(item) for item in items]
     square = [matrix.shape[0] == matrix.shape[1] == n for matrix, n in zip(scores, rows, strict=True)]
@@ -149,7 +147,7 @@ def oriented(
 
 
 def _matrix(item: RawArray) -> Array:
-    """The scores as a matrix; a vector is one column."""
+    """Return the scores as a matrix; a vector is one column."""
     scores = item.values
     if item.kind in "US":
         raise item.error("holds text instead of numbers", "save the logits as numbers")
@@ -165,8 +163,8 @@ def _matrix(item: RawArray) -> Array:
 
 def logits_of(
     items: Sequence[RawArray], scores: Sequence[Array], values: str | None, notices: list[Notice]
-) -> list[LogitMatrix]:
-    """Logits of two or more classes from oriented scores, including those of single columns."""
+) -> list[Array]:
+    """Return logits of two or more classes from oriented scores; a single column gives two classes."""
     if scores[0].shape[1] == 1:
         logits = columns_to_logits(items, scores, values, notices)
     else:
@@ -179,8 +177,8 @@ def logits_of(
     return logits
 
 
-def matrix_to_logits(item: RawArray, scores: Array, values: str | None, notices: list[Notice]) -> LogitMatrix:
-    """Logits from a matrix of logits, probabilities or percentages; the caller says which, or the row sums."""
+def matrix_to_logits(item: RawArray, scores: Array, values: str | None, notices: list[Notice]) -> Array:
+    """Return logits from a matrix of logits, probabilities or percentages; the caller says which, or the row sums."""
     seen = scan(item, scores)
     if values == PROBABILITIES and seen.low < 0:
         problem = f"was to be read as probabilities but holds negative numbers (down to {seen.low:g})"
@@ -200,7 +198,7 @@ def matrix_to_logits(item: RawArray, scores: Array, values: str | None, notices:
 
 
 def _raise_if_nearly_probabilities(item: RawArray, seen: Scan, rows: int) -> None:
-    """Raise where all but a few rows are probabilities, or percentages."""
+    """Raise if all but a few rows are probabilities, or percentages."""
     for total, noun in NOUNS.items():
         sums = seen.sums[total]
         if seen.could_be(total) and 0 < sums.off <= rows // 100:
@@ -209,55 +207,35 @@ def _raise_if_nearly_probabilities(item: RawArray, seen: Scan, rows: int) -> Non
             raise item.error(problem, "correct these rows", Fix("values"))
 
 
-def _probabilities_to_logits(
-    item: RawArray, scores: Array, seen: Scan, total: int, notices: list[Notice]
-) -> LogitMatrix:
-    floor = zero_floor((rows for _, rows in chunks(scores)), scores.shape[1], total, spacing(scores), seen.low)
-    zeros = f" ({plural(seen.zeros, 'zero')} replaced by {floor.value:.2g})" if seen.zeros else ""
+def _probabilities_to_logits(item: RawArray, scores: Array, seen: Scan, total: int, notices: list[Notice]) -> Array:
+    """Return log(max(p, floor) / total) as float32; without zeros, its softmax is p / total again."""
+    pieces = (rows for _, rows in chunks(scores))
+    floor, decimals = zero_floor(pieces, scores.shape[1], total, spacing(scores), seen.low)
+    zeros = f" ({plural(seen.zeros, 'zero')} replaced by {floor:.2g})" if seen.zeros else ""
     error = seen.sums[total].error
     rounded = f", rows sum to {total} within {error * total:.2g}" if error > EXACT else ""
     if error > ROUNDED:
         rounded = f" whose rows do not sum to {total} (off by up to {error * total:.2g})"
     how = "their logarithm" if total == 1 else f"the logarithm of a {total}th of them"
-    text = f"holds {NOUNS[total]}{rounded}; {how} is used as logits{zeros}.{floor.rounding}"
+    text = f"holds {NOUNS[total]}{rounded}; {how} is used as logits{zeros}.{_rounding(decimals)}"
     notices.append(item.notice(NOUNS[total], text, THESE_ARE_LOGITS))
-    return log_of(ProbabilityMatrix(scores), floor.value, total)
-
-
-def log_of(probabilities: ProbabilityMatrix, floor: float, total: int = 1) -> LogitMatrix:
-    """log(max(p, floor) / total) as float32: without zeros, its softmax is p / total again."""
-    out = np.empty(probabilities.shape, dtype=np.float32)
-    for start, rows in chunks(probabilities):
+    logits = np.empty(scores.shape, dtype=np.float32)
+    for start, rows in chunks(scores):
         raised = np.maximum(rows, floor)
-        out[start : start + len(rows)] = np.log(raised if total == 1 else raised / total)
-    return LogitMatrix(out)
+        logits[start : start + len(rows)] = np.log(raised if total == 1 else raised / total)
+    return logits
 
 
-@dataclass(frozen=True)
-class ZeroFloor:
-    """What replaces a probability of zero, whose logarithm is not finite."""
+def zero_floor(
+    pieces: Iterable[Array], classes: int, total: int = 1, eps: float = 0.0, low: float = 0.0
+) -> tuple[float, int | None]:
+    """Return the value that replaces a probability of 0, and the decimals that all values are rounded to, or None.
 
-    value: float
-    """In the unit of the matrix."""
-    decimals: int | None
-    """The decimals that all values seem to be rounded to; None where they are not rounded."""
-
-    @property
-    def rounding(self) -> str:
-        """` They look rounded to 3 decimals; logits would be better.`, or nothing."""
-        if self.decimals is None:
-            return ""
-        to = plural(self.decimals, "decimal") if self.decimals else "whole numbers"
-        return f" They look rounded to {to}; logits would be better."
-
-
-def zero_floor(pieces: Iterable[Array], classes: int, total: int = 1, eps: float = 0.0, low: float = 0.0) -> ZeroFloor:
-    """min(h, 0.01 total / K), where h is half the rounding step 10^-d, else half the smallest positive value.
-
+    The value is min(h, 0.01 total / K), where h is half the rounding step 10^-d, else half the smallest positive value.
     A rounded zero may have been anything up to h: with a far smaller value, its logit would dominate all others. With
     many classes, h for each zero would add up to more than the rest of the row, hence the other bound. `eps` is the
-    spacing of the stored type at 1, the relative error of a rounded value. `low` is the smallest value of all: where
-    it is positive, it does not have to be searched for.
+    spacing of the stored type at 1, the relative error of a rounded value. `low` is the smallest value of all: if it is
+    positive, there is no need to search for it.
     """
     eps = max(eps, float(np.finfo(np.float32).eps))
     decimals: int | None = 0
@@ -269,30 +247,38 @@ def zero_floor(pieces: Iterable[Array], classes: int, total: int = 1, eps: float
         smallest = min(smallest, float(np.min(rows, where=above, initial=total)))
         positive = rows[above].astype(np.float64) if decimals is not None else None
         while positive is not None and decimals is not None and not _are_multiples(positive, decimals, eps):
-            fine = decimals < MOST_DECIMALS and 10.0 ** (decimals + 1) * eps * total < 0.2
+            fine = decimals < MAX_DECIMALS and 10.0 ** (decimals + 1) * eps * total < 0.2
             decimals = decimals + 1 if fine else None
     half = smallest / 2 if decimals is None else 0.5 * 10.0**-decimals
-    return ZeroFloor(max(min(half, ZEROS_SHARE * total / classes), TINY * total), decimals)
+    return max(min(half, ZEROS_SHARE * total / classes), TINY * total), decimals
 
 
 def _are_multiples(positive: Array, decimals: int, eps: float) -> bool:
-    """Whether all values are multiples of 10^-decimals, within the relative error of the type."""
+    """Return whether all values are multiples of 10^-decimals, within the relative error of the type."""
     steps = positive * 10.0**decimals
     whole = np.round(steps)
     return bool((np.abs(steps - whole) <= eps * whole).all())
 
 
+def _rounding(decimals: int | None) -> str:
+    """Return ` They look rounded to 3 decimals; logits would be better.`, or nothing."""
+    if decimals is None:
+        return ""
+    to = plural(decimals, "decimal") if decimals else "whole numbers"
+    return f" They look rounded to {to}; logits would be better."
+
+
 def spacing(scores: Array) -> float:
-    """The distance of neighbouring numbers of the stored type at 1; 0 for integers."""
+    """Return the distance of neighbouring numbers of the stored type at 1; 0 for integers."""
     return float(np.finfo(scores.dtype).eps) if scores.dtype.kind == "f" else 0.0
 
 
 def columns_to_logits(
     items: Sequence[RawArray], columns: Sequence[Array], values: str | None, notices: list[Notice]
-) -> list[LogitMatrix]:
-    """Two classes from one score per row, that of class 1; both splits are read alike.
+) -> list[Array]:
+    """Return logits of two classes from one score per row, that of class 1; both splits are read alike.
 
-    [log(1 - p), log p] from a probability (or a percentage, if the caller says so), [0, z] from a logit.
+    They are [log(1 - p), log p] for a probability (or a percentage, if the caller says so), and [0, z] for a logit.
     """
     scans = [scan(item, column) for item, column in zip(items, columns, strict=True)]
     low, high = min(seen.low for seen in scans), max(seen.high for seen in scans)
@@ -304,16 +290,14 @@ def columns_to_logits(
     other = {1: THESE_ARE_PROBABILITIES, 100: THESE_ARE_PERCENTAGES}.get(total or 0)
     result = []
     for item, column, seen in zip(items, columns, scans, strict=True):
-        out = np.zeros((len(column), 2), dtype=np.float32)
-        rounding = ""
+        out, rounding = np.zeros((len(column), 2), dtype=np.float32), ""
         if is_share:
-            whole = total or 1
-            p = column[:, 0].astype(np.float64)
-            floor = zero_floor([p], 2, whole, spacing(column))
-            other_floor = floor if floor.rounding else zero_floor([whole - p], 2, whole, spacing(column))
-            out[:, 0] = np.log(np.maximum(whole - p, other_floor.value) / whole)
-            out[:, 1] = np.log(np.maximum(p, floor.value) / whole)
-            rounding = floor.rounding
+            whole, p = total or 1, column[:, 0].astype(np.float64)
+            floor, decimals = zero_floor([p], 2, whole, spacing(column))
+            other_floor = floor if decimals is not None else zero_floor([whole - p], 2, whole, spacing(column))[0]
+            out[:, 0] = np.log(np.maximum(whole - p, other_floor) / whole)
+            out[:, 1] = np.log(np.maximum(p, floor) / whole)
+            rounding = _rounding(decimals)
         else:
             out[:, 1] = column[:, 0]
         text = f"has one column, used as the {kind} of class 1 of 2.{rounding}"
@@ -322,14 +306,14 @@ def columns_to_logits(
     return result
 
 
-def within_range(item: RawArray, logits: Array, seen: Scan, notices: list[Notice]) -> LogitMatrix:
-    """The logits with none beyond MAX_LOGIT.
+def within_range(item: RawArray, logits: Array, seen: Scan, notices: list[Notice]) -> Array:
+    """Return the logits, none of them beyond MAX_LOGIT.
 
-    A row whose largest logit is beyond it is shifted so that this one is 0, which changes no softmax; what is further
-    below is raised to -MAX_LOGIT. The order of the largest logits and their ties are kept.
+    A row whose largest logit is beyond it is shifted so that the largest is 0, which does not change the softmax;
+    logits below -MAX_LOGIT are raised to it. The order of the largest logits and their ties are kept.
     """
     if max(seen.high, -seen.low) <= MAX_LOGIT:
-        return LogitMatrix(logits)
+        return logits
     out, touched = np.empty(logits.shape, dtype=np.float32), 0
     for start, rows in chunks(logits):
         exact = rows.astype(np.float64)
@@ -342,10 +326,10 @@ def within_range(item: RawArray, logits: Array, seen: Scan, notices: list[Notice
         "these rows are shifted, and logits far below their largest raised, which changes no probability."
     )
     notices.append(item.notice("beyond_reach", text))
-    return LogitMatrix(read_only(out))
+    return read_only(out)
 
 
 def as_float32(array: Array) -> Array:
-    """C-contiguous, read-only float32; the array itself where it is that already."""
+    """Return a C-contiguous, read-only float32 array; the array itself if it is one already."""
     ready = array.dtype == np.float32 and array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned
     return read_only(array if ready else np.array(array, dtype=np.float32, order="C"))

@@ -1,1 +1,1 @@
-"""Which array is what: by roles given by hand, by names, and by shapes."""
+"""Which array has which role: from roles given by hand, names, and shapes."""

@@ -1,4 +1,4 @@
-"""Which array is what: by the roles given by hand, by name, then by shape; every guess leaves a notice."""
+"""Which array has which role: from the roles given by hand, then names, then shapes; every guess leaves a notice."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from smart_core.errors import Fix, LogitFileError
 from smart_core.formatting import first_few, plural, quoted, shape_text
 
 WHOLE = "whole"
-"""The split of arrays that are not divided into `val` and `test` yet."""
+"""The split of arrays that are not yet divided into `val` and `test`."""
 IGNORED = "ignored"
 """The role of arrays that are not used."""
 BY_HAND = Cure("roles", None, "Choose the arrays by hand")
 
 Roles = Mapping[str, str | None]
-"""Role -> the array that has it, or None where it is to be left out."""
+"""Role -> the array that has it, or None to leave it out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An array with the split and role that it seems to have; role None where only its shape can tell."""
+    """An array with its likely split and role; the role is None if only its shape can tell."""
 
     array: RawArray
     split: str
@@ -33,7 +33,7 @@ class Candidate:
 
     @property
     def per_sample(self) -> bool:
-        """Whether it has, or might have, one entry per sample."""
+        """Whether it has, or may have, one entry per sample."""
         return self.role is None or self.role in ROW_ROLES
 
     @property
@@ -46,7 +46,7 @@ class Candidate:
 
 @dataclass
 class Assignment:
-    """Role -> array, for each split (or the whole) and for the set; and the arrays that are left over."""
+    """Role -> array, for each split (or the whole) and for the set; and the arrays that are not used."""
 
     parts: dict[str, dict[str, RawArray]] = field(default_factory=dict)
     shared: dict[str, RawArray] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Assignment:
     notices: list[Notice] = field(default_factory=list)
 
     def role_name(self, array: RawArray) -> str:
-        """`val_logits`, `labels`, `head_weight`, or `ignored`."""
+        """Return `val_logits`, `labels`, `head_weight`, or `ignored`."""
         for split, part in self.parts.items():
             for role, item in part.items():
                 if item is array:
@@ -62,7 +62,7 @@ class Assignment:
         return next((role for role, item in self.shared.items() if item is array), IGNORED)
 
     def choose(self, role: str, candidates: Sequence[Candidate]) -> dict[str, RawArray]:
-        """{role: array} with the preferred one of the candidates; two different ones of equal rank are an error."""
+        """Return {role: the preferred candidate}; raise if two different ones have the same rank."""
 
         def rank(candidate: Candidate) -> tuple[bool, int]:
             path = candidate.array.path
@@ -81,7 +81,7 @@ class Assignment:
         return {role: first}
 
     def guessed(self, array: RawArray, role: str) -> None:
-        """Note that an array got its role by its shape."""
+        """Add a notice that an array got its role from its shape."""
         self.notices.append(array.notice("guessed_roles", f"is used as the {role} because of its shape.", BY_HAND))
 
 
@@ -112,7 +112,7 @@ def assign(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
 
 
 def assign_logits(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
-    """Logits, and features and labels where they are there, of each split: what a fitted calibrator is applied to."""
+    """Return the logits of each split, with features and labels if there are any: what a calibrator is applied to."""
     rows = [c for c in candidates_of(files, roles) if c.per_sample]
     result = Assignment()
     for split in (WHOLE, "val", "test"):
@@ -132,11 +132,11 @@ def assign_logits(files: Sequence[RawFile], roles: Roles | None = None) -> Assig
 
 
 def candidates_of(files: Sequence[RawFile], roles: Roles | None = None) -> list[Candidate]:
-    """Every array's split and role: by the roles given by hand, else as far as names tell."""
+    """Return every array's split and role: from the roles given by hand, else as far as names tell."""
     found = _named(files, roles)
     splits = {c.split for c in found if c.per_sample} - {WHOLE}
     if not any(file.split for file in files) and (len(splits) == 1 or splits in ({"train", "test"}, {"train", "val"})):
-        # files that name one split only are a whole set, to be split; training arrays count if alone
+        # files that name only one split are a whole set, to be split; training arrays count if there are no others
         found = [c if c.split == "train" and len(splits) > 1 else replace(c, split=WHOLE) for c in found]
     complete = all(sum(c.per_sample and c.split == split for c in found) > 1 for split in ("val", "test"))
     left_over = ("train", WHOLE) if complete else ("train",)
@@ -144,7 +144,7 @@ def candidates_of(files: Sequence[RawFile], roles: Roles | None = None) -> list[
 
 
 def is_validation_only(files: Sequence[RawFile], roles: Roles | None = None) -> bool:
-    """Whether the names of the arrays and files, or the roles given, mention validation and no other split."""
+    """Return whether the names of the arrays and files, or the given roles, mention validation and no other split."""
     found = _named(files, roles)
     splits = {c.split for c in found if c.per_sample} - {WHOLE}
     return splits == {"val"} and all(c.role != "split" for c in found)
@@ -166,7 +166,7 @@ def _named(files: Sequence[RawFile], roles: Roles | None) -> list[Candidate]:
 
 
 def _by_hand(files: Sequence[RawFile], roles: Roles) -> tuple[list[Candidate], list[tuple[str | None, str]]]:
-    """The arrays that the caller gave a role, and all roles that the caller named."""
+    """Return the arrays to which the caller gave a role, and all roles that the caller named."""
     given, taken = [], []
     for name, key in roles.items():
         parsed = parse_role(name)
@@ -195,15 +195,15 @@ def _by_name(file: RawFile, item: RawArray, settled: set[str]) -> Candidate:
     last = str(item.path[-1]) if item.path else file.stem
     role = item.role or role_of(last) or role_of(text) or (role_of(file.stem) if len(file.arrays) == 1 else None)
     if role == "class_names" and item.kind not in ("U", "S"):
-        role = None  # numbers called `classes` are more likely labels
+        role = None  # numbers named `classes` are more likely labels
     if role is None and not item.shape and item.array is not None:
-        role = IGNORED  # a single value (an accuracy, an epoch) is nothing by its shape
+        role = IGNORED  # a single value, such as an accuracy or an epoch, has no role
     split = split_of(text, settled) or item.split or file.split or split_of(file.stem, settled)
     return Candidate(item, split or WHOLE, role)
 
 
 def _in_split(found: list[Candidate], split: str | None) -> list[Candidate]:
-    """A file given as val= or test= gives its arrays of that split, or all if it names only the other."""
+    """Keep the arrays of the split that a file was given for, or all if its names mention only the other split."""
     if split is None:
         return found
     foreign = [c.per_sample and c.split not in (split, WHOLE) for c in found]
@@ -215,7 +215,7 @@ def _in_split(found: list[Candidate], split: str | None) -> list[Candidate]:
 
 
 def _crossed_pairs(found: list[Candidate]) -> list[Candidate]:
-    """((logits, logits), (labels, labels)): here the second index tells validation from test."""
+    """Handle ((logits, logits), (labels, labels)), where the second index distinguishes validation from test."""
     axes = {c.array.path: len(c.array.shape) for c in found}
     if len(found) != 4 or set(axes) != {(0, 0), (0, 1), (1, 0), (1, 1)}:
         return found
@@ -225,7 +225,7 @@ def _crossed_pairs(found: list[Candidate]) -> list[Candidate]:
 
 
 def _four_unnamed(found: list[Candidate], result: Assignment) -> list[Candidate]:
-    """Four arrays without names, two of logits and two of labels: validation first, test second."""
+    """Handle four arrays without names, two of logits and two of labels: validation first, test second."""
     scores = [c for c in found if c.role is None and could_be_scores(c.array)]
     labels = [c for c in found if c.role is None and could_be_labels(c.array)]
     if len(found) != 4 or len(scores) != 2 or len(labels) != 2:
@@ -243,7 +243,7 @@ def _four_unnamed(found: list[Candidate], result: Assignment) -> list[Candidate]
 
 
 def _part(split: str, own: list[Candidate], files: Sequence[RawFile], result: Assignment) -> dict[str, RawArray]:
-    """The arrays of one split; roles that no name gives are found by shape."""
+    """Return the arrays of one split; shapes decide the roles that no name gives."""
     part: dict[str, RawArray] = {}
     for role in ROW_ROLES:
         part |= result.choose(role, own)
@@ -277,7 +277,7 @@ def _part(split: str, own: list[Candidate], files: Sequence[RawFile], result: As
 def _missing(
     role: str, split: str, own: Sequence[Candidate], fits: list[RawArray], files: Sequence[RawFile], fix: str
 ) -> LogitFileError:
-    """No array has the role, or several could have it."""
+    """Return the error that no array has the role, or that several could have it."""
     names, choose = file_names(files), Fix("roles", _role_name(split, role))
     if fits:
         several = quoted((item.key for item in fits), 6)
@@ -292,7 +292,7 @@ def _missing(
 
 
 def _unequal(role: str, item: RawArray, other: RawArray) -> LogitFileError:
-    """The only array that could have the role has the wrong length."""
+    """Return the error that the only array that could have the role has the wrong length."""
     labels, logits = (item, other) if role == "labels" else (other, item)
     counts = f"{plural(logits.shape[0], 'row')} but {labels.label} has {max(labels.shape, default=0):,} entries"
     where = labels.file if labels.file == logits.file else f"{logits.file} and {labels.file}"
@@ -309,18 +309,18 @@ def _role_name(split: str, role: str) -> str:
 
 
 def file_names(files: Sequence[RawFile]) -> str:
-    """`logits.npy and labels.npy`."""
+    """Return `logits.npy and labels.npy`."""
     return " and ".join(dict.fromkeys(file.name for file in files))
 
 
 def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape without axes of length 1: first those after the samples' axis, then, if needed, before it."""
+    """Return the shape without axes of length 1: those after the first axis and, if needed, the first."""
     short = tuple(n for i, n in enumerate(shape) if n != 1 or i == 0) if len(shape) > 2 else shape
     return short[1:] if len(short) > 2 and short[0] == 1 else short
 
 
 def could_be_labels(item: RawArray) -> bool:
-    """A vector of integers or text, or a one-hot matrix."""
+    """Return whether the array is a vector of integers or text, or a one-hot matrix."""
     if item.array is None or not item.shape:
         return False
     if sum(n != 1 for n in item.shape) <= 1:
@@ -332,14 +332,14 @@ def could_be_labels(item: RawArray) -> bool:
 
 
 def could_be_scores(item: RawArray) -> bool:
-    """A matrix of numbers that is not one-hot, or a vector of numbers that are not all integers."""
+    """Return whether the array is a matrix of numbers, not one-hot, or a vector of numbers, not all integers."""
     if item.kind == "" or item.kind not in "biuf":
         return False
     return len(squeezed(item.shape)) in (1, 2) and not could_be_labels(item)
 
 
 def is_one_hot(array: Array) -> bool:
-    """Whether every row has a single 1 and zeros elsewhere."""
+    """Return whether every row has a single 1 and zeros elsewhere."""
     if array.ndim != 2 or array.shape[1] < 2 or array.shape[0] == 0:
         return False
     top = array.max(axis=1)

@@ -1,4 +1,4 @@
-"""From the columns of a table to raw arrays: which column is the label, which are logits, which neither."""
+"""From the columns of a table to raw arrays: which column is the label, and which are logits."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NUMBERED = re.compile(r"(.*?)[_ .\-\[(]*(\d+)[\])]*")
 
 
 def arrays_of_table(table: RawFile) -> RawFile:
-    """The same file with the columns of its table as arrays.
+    """Return the file with the columns of its table as arrays.
 
-    Columns called label, split, group, ... are those; list columns are arrays of their own; the remaining
-    numeric columns, in order, are the logits. A table of a single column is that array.
+    Columns named label, split, group, ... have these roles; list columns are arrays of their own; the remaining numeric
+    columns, in order, are the logits. A table with a single column is that array.
     """
     columns, named = table.columns, table.has_header
     if not columns or len(columns[0].values) == 0:
@@ -46,7 +46,7 @@ def arrays_of_table(table: RawFile) -> RawFile:
         logits = _take_label(logits, raw)
     if features:
         _add(raw, "features", _matrix(features), "features")
-    if len(logits) == 1 and not raw.arrays:  # its own name decides what it is, or else the file's
+    if len(logits) == 1 and not raw.arrays:  # its name decides the role, or else the file's name
         _add(raw, logits[0].name if named and role_of(logits[0].name) else raw.stem, logits[0].values, None)
     elif logits:
         span = f"{logits[0].name}..{logits[-1].name}" if named else f"columns 0..{len(logits) - 1}"
@@ -62,7 +62,7 @@ def _add(raw: RawFile, name: str, values: Array, role: str | None) -> None:
 
 
 def _names_both_splits(columns: Sequence[Column]) -> bool:
-    """Whether there are label columns of both splits, so that each column is an array by itself."""
+    """Return whether there are label columns of both splits, so that each column is an array."""
     return len({split_of(c.name) for c in columns if role_of(c.name) == "labels"} - {None}) > 1
 
 
@@ -71,13 +71,13 @@ def _is_number(column: Column) -> bool:
 
 
 def _is_count(column: Column) -> bool:
-    """Whether every entry is a whole number, none negative."""
+    """Return whether every entry is a non-negative integer."""
     values = column.values
     return _is_number(column) and values.ndim == 1 and bool(np.all((values >= 0) & (values % 1 == 0)))
 
 
 def _logit_columns(rest: list[Column], raw: RawFile) -> list[Column]:
-    """The numeric columns that are scores: by their numbers if they are called logit_0, logit_1, ..."""
+    """Return the numeric columns that are scores, sorted by number if they are named logit_0, logit_1, ..."""
     if not raw.has_header:
         return [column for column in rest if _is_number(column)]
     numbered = [c for c in rest if _is_number(c) and _prefix_role(c.name) == "logits"]
@@ -85,7 +85,7 @@ def _logit_columns(rest: list[Column], raw: RawFile) -> list[Column]:
         numbered if len(numbered) > 1 else [c for c in rest if _is_number(c) and c.name.lower() not in _INDEX_NAMES]
     )
     if len(chosen) > 1 and not numbered:
-        # beside real scores, one column of integers called prediction is the predicted class
+        # beside scores, one column of integers named prediction is the predicted class
         chosen = [c for c in chosen if not (_is_count(c) and role_of(c.name) == "logits")] or chosen
     kept = {id(column) for column in chosen}
     dropped = [c.name for c in rest if id(c) not in kept]
@@ -98,7 +98,7 @@ def _logit_columns(rest: list[Column], raw: RawFile) -> list[Column]:
 
 
 def _take_label(columns: list[Column], raw: RawFile) -> list[Column]:
-    """Without a column called label, it is the only one of integers, or the last or first of several."""
+    """Without a column named label, use the only column of integers, or the last or first of several."""
     counts = [i for i, column in enumerate(columns) if _is_count(column)]
     if len(columns) < 2 or not counts or (len(counts) == len(columns) and (raw.has_header or len(columns) > 2)):
         return columns
@@ -129,7 +129,7 @@ def _number(name: str) -> int:
 
 
 def _class_names(columns: list[Column]) -> Array | None:
-    """The column names, where they are names and not numbers; `logit_cat` counts as `cat`."""
+    """Return the column names if they are not numbered; `logit_cat` becomes `cat`."""
     if len(columns) < 2 or any(_NUMBERED.fullmatch(c.name) for c in columns):
         return None
     names = [

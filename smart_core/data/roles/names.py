@@ -1,4 +1,4 @@
-"""What a name says: `val_logits`, `y_test`, `GroundTruth` -> (split, role)."""
+"""The split and role that a name stands for: `val_logits`, `y_test`, `GroundTruth` -> (split, role)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPLIT_NAMES = {
     "train": frozenset({"train", "training"}),
 }
 LOOSE_SPLIT_NAMES = {"holdout": "val", "heldout": "val", "final": "test"}
-"""Words that can mean other things too (a final layer): they name the split only where no word above does."""
+"""Words with other meanings too (a final layer): they name the split only if no word above does."""
 
 ROLE_NAMES: dict[str, list[str]] = {
     role: names.split()
@@ -41,22 +41,22 @@ ROW_ROLES = ("logits", "labels", "features", "cw_l2", "group", "split")
 
 _ROLE_OF = {name: role for role, names in ROLE_NAMES.items() for name in names}
 _RANK = {name: rank for names in ROLE_NAMES.values() for rank, name in enumerate(names)}
-_TELLING = frozenset(
+_DISTINCTIVE = frozenset(
     name for role in ("logits", "labels", "features") for name in ROLE_NAMES[role] if len(name) > 3 and name != "class"
 )
-"""Words that decide the role of a longer name (`resnet50_c10_logits`); short ones could be anything."""
+"""Words that decide the role of a longer name (`resnet50_c10_logits`); short words are too ambiguous."""
 _SPLIT_WORDS = sorted(frozenset(LOOSE_SPLIT_NAMES).union(*SPLIT_NAMES.values()), key=len, reverse=True)
 
 
 def words(name: str) -> list[str]:
-    """`valLogits`, `val.logits`, `VAL-logits`, `logitsval` -> its words, in lower case."""
+    """Return the words of `valLogits`, `val.logits`, `VAL-logits` or `logitsval` in lower case."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
     spaced = re.sub(r"\b(held|hold)[\W_]+out(?![a-z0-9])", r"\1out", spaced.replace("_", " "))
     return [part for word in re.split(r"[^a-z0-9]+", spaced) if word for part in _unglued(word)]
 
 
 def _unglued(word: str) -> list[str]:
-    """`ytest` -> ["y", "test"], where one half names a role and the other a split."""
+    """Return ["y", "test"] for `ytest`, where one half names a role and the other a split."""
     for split in _SPLIT_WORDS:
         if word.endswith(split) and word.removesuffix(split) in _ROLE_OF:
             return [word.removesuffix(split), split]
@@ -66,9 +66,9 @@ def _unglued(word: str) -> list[str]:
 
 
 def split_of(name: str, settled: Collection[str] = ()) -> str | None:
-    """`val`, `test`, `train`, or None where the name says nothing, or several.
+    """Return `val`, `test`, `train`, or None if the name mentions no split, or several.
 
-    Loose words count where no other does, and not for a split that is `settled`: one that other names mention.
+    Loose words count only if there are no others, and not for a `settled` split, which other names mention.
     """
     parts = words(name)
     splits = {split for word in parts for split, known in SPLIT_NAMES.items() if word in known}
@@ -77,22 +77,22 @@ def split_of(name: str, settled: Collection[str] = ()) -> str | None:
 
 
 def splits_named(names: Iterable[str]) -> set[str]:
-    """The splits that some of the names mention, not counting loose words."""
+    """Return the splits that the names mention, not counting loose words."""
     return {split for name in names if (split := split_of(name, ("val", "test"))) is not None}
 
 
 def role_of(name: str) -> str | None:
-    """The role that a name stands for, or None."""
+    """Return the role that a name stands for, or None."""
     rest = _without_split(name)
     exact = _ROLE_OF.get("_".join(rest)) or _ROLE_OF.get("".join(rest))
     if exact is not None:
         return exact
-    roles = {_ROLE_OF[word] for word in rest if word in _TELLING}
+    roles = {_ROLE_OF[word] for word in rest if word in _DISTINCTIVE}
     return roles.pop() if len(roles) == 1 else None
 
 
 def preference(name: str) -> int:
-    """Rank among several arrays with one role: the smallest is used (`logits` before `probs`)."""
+    """Return the rank among several arrays with one role; the smallest is used (`logits` before `probs`)."""
     rest = _without_split(name)
     return min((_RANK[word] for word in ("_".join(rest), "".join(rest), *rest) if word in _RANK), default=len(_RANK))
 
@@ -102,12 +102,12 @@ def _without_split(name: str) -> list[str]:
 
 
 def without_role_and_split(name: str) -> str:
-    """What is left of a file's name without the words that only say its role or split."""
+    """Return a file's name without the words that only say its role or split."""
     return "_".join(word for word in _without_split(name) if word not in _ROLE_OF)
 
 
 def parse_role(text: str) -> tuple[str | None, str] | None:
-    """(split, role) of a role given by hand (`val_logits`, `labels`, `head_weight`), or None if it is not a role."""
+    """Return (split, role) of a role given by hand (`val_logits`, `labels`, `head_weight`), or None if it is none."""
     if text in ROLES:
         return None, text
     split, _, role = text.partition("_")
