@@ -1,4 +1,4 @@
-"""From files or arrays to a checked `LogitSet`: `Document`, `load` and `from_arrays`. Nothing after them checks again."""
+"""From files or arrays to a checked `LogitSet`: `Document`, `load` and `from_arrays`; nothing checks it again."""
 
 from __future__ import annotations
 

@@ -67,9 +67,9 @@ READERS = tuple(dict.fromkeys(known.module for known in FORMATS.values()))
 """The modules of all readers, for a warm start."""
 
 _ENCODINGS = (
-    "ascii cp1252 cp437 latin_1 raw_unicode_escape unicode_escape utf_8 utf_8_sig utf_16 utf_16_be utf_16_le utf_32"
+    *("ascii", "cp1252", "cp437", "latin_1", "raw_unicode_escape", "unicode_escape"),
+    *("utf_8", "utf_8_sig", "utf_16", "utf_16_be", "utf_16_le", "utf_32"),
 )
-
 
 _loaded: set[str] = set()
 
