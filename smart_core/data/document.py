@@ -122,6 +122,9 @@ class Document:
             tree = encode(arguments, [])
         except TypeError:  # an option of a type that no option has
             raise LogitFileError(f"The options {', '.join(arguments)} must be text, numbers or None.") from None
+        if self._sandbox is not None and self._sandbox.expired():
+            self._sandbox.close()
+            self._sandbox = None
         if self._sandbox is None:
             self._open()
         return self._call(task, tree)

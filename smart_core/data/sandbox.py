@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -85,6 +86,7 @@ class Sandbox:
 
     def __init__(self, descriptors: Sequence[int]) -> None:
         self._lock = threading.Lock()
+        self._called = time.monotonic()
         mine, its = socket.socketpair()
         self._socket = mine
         with its:
@@ -94,6 +96,7 @@ class Sandbox:
     def call(self, task: str, arguments: Any = None) -> tuple[Any, list[Array]]:
         """The answer of a task: plain JSON and read-only arrays in shared memory. Raises `SandboxError`."""
         with self._lock:
+            self._called = time.monotonic()
             try:
                 _send(self._socket, {"task": task, "arguments": arguments})
                 answer, descriptors = _receive(self._socket, 1)
@@ -106,6 +109,10 @@ class Sandbox:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+
+    def expired(self) -> bool:
+        """Whether the child has waited so long for a call that it ends, or has ended, by itself."""
+        return time.monotonic() - self._called > 0.9 * IDLE_SECONDS
 
     def close(self) -> None:
         """End the child."""

@@ -122,6 +122,32 @@ else:
     assert told.stdout.count("\n") == 1
 
 
+def test_a_document_that_was_not_used_for_long_parses_again(tmp_path: Path) -> None:
+    """As on the page Start, where a user may take minutes to choose how a file is read."""
+    script = """
+import sys
+from smart_core.data import sandbox
+sandbox.IDLE_SECONDS = 0.2
+if len(sys.argv) > 1:
+    import socket
+    sandbox._serve(socket.socket(fileno=int(sys.argv[1])))
+else:
+    import time
+    from smart_core.data import Document
+    sandbox.COMMAND = [sys.executable, __file__]
+    document = Document.open("a.npz")
+    time.sleep(0.5)
+    print(document.load().classes)
+"""
+    (tmp_path / "a.npz").write_bytes(PLAIN)
+    (tmp_path / "idle.py").write_text(script)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    told = subprocess.run(
+        [sys.executable, "idle.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"{Z.shape[1]}\n"
+
+
 def test_it_can_open_nothing_while_it_reads(tmp_path: Path) -> None:
     from smart_core.data.sandbox import _no_new_descriptors
 
