@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import Any, NamedTuple
 
-import pandas as pd
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, downloads, leaderboard, navigation, session
-from pages.shared.components import IN_URL, empty_state, plain_text, python_code
+from pages.shared import cache, charts, datasets, leaderboard, navigation, session, tables
+from pages.shared.components import IN_URL, empty_state, parse_numbers, plain_text, python_code
 from pages.shared.verdicts import margin_group_verdict
-from smart_core import Evaluation, LogitSet
+from smart_core import Evaluation
 from smart_core.analysis.margin_groups import (
     GROUPS,
-    MarginGroup,
     confidence_change,
     margin_edges,
     margin_text,
@@ -24,12 +22,8 @@ from smart_core.calibrators import methods
 from smart_core.errors import CalibrationError
 from smart_core.figures import confidence_change_plot, gap_heatmap, margin_group_grid
 from smart_core.formatting import percent, plural
-from smart_core.types import IntArray
 
 navigation.enter()
-
-MAX_SAMPLES = 1000
-"""Samples of a cell that are listed."""
 
 MAX_EDGES = 20
 
@@ -55,7 +49,7 @@ def choose_edges(evaluation: Evaluation) -> Edges:
         )
     if custom.strip():
         try:
-            parts = [float(part) for part in custom.replace(";", ",").split(",") if part.strip()]
+            parts = parse_numbers(custom)
             if len(parts) > MAX_EDGES:
                 raise CalibrationError(f"{len(parts)} edges are too many; give at most {MAX_EDGES}.")
             values = margin_edges(evaluation.margin, edges=parts)
@@ -67,66 +61,17 @@ def choose_edges(evaluation: Evaluation) -> Edges:
     return Edges(margin_edges(evaluation.margin, number).tolist(), f"margin_edges(evaluation.margin, {number})")
 
 
-def choose_methods(available: dict[str, str], fitting: bool) -> tuple[str, str]:
+def choose_methods(labels: dict[str, str], fitting: bool) -> tuple[str, str]:
     """Ask for the two methods to compare. While the first fits run, the second is the latest that has finished."""
-    ids = list(available)
+    ids = list(labels)
     latest = "smart" if "smart" in ids else ids[-1]
     if len(ids) == 1 or (fitting and "after" not in st.session_state):
         return ids[0], latest
-    common: dict[str, Any] = {"format_func": available.__getitem__, **IN_URL, "width": 200}
+    common: dict[str, Any] = {"format_func": labels.__getitem__, **IN_URL, "width": 200}
     with st.container(horizontal=True):
         before = st.selectbox("Before", ids, key="before", **common)
         after = st.selectbox("After", ids, index=ids.index(latest), key="after", **common)
     return before, after
-
-
-def group_table(groups: list[MarginGroup]) -> None:
-    """List the groups, each with the interval of its ECE."""
-    shares = ("mean confidence", "accuracy", "ECE", "low", "high", "floor")
-    st.dataframe(
-        [
-            {
-                "margin": margin_text(group.low, group.high, digits=2),
-                "samples": group.n,
-                "mean confidence": group.confidence,
-                "accuracy": group.accuracy,
-                "ECE": group.ece,
-                "low": group.interval.low if group.interval else None,
-                "high": group.interval.high if group.interval else None,
-                "floor": group.floor_q95,
-            }
-            for group in groups
-        ],
-        hide_index=True,
-        key="group-table",
-        column_config={name: st.column_config.NumberColumn(format="percent") for name in shares},
-    )
-    st.caption("Low and high: 95 % interval of the group's population ECE. Floor: 95 % quantile of the noise floor.")
-
-
-def sample_table(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluation) -> None:
-    """List the samples of a cell."""
-    names, shown = data.class_names, rows[:MAX_SAMPLES]
-    classes = {
-        "label": data.test.labels[shown],
-        "prediction before": before.prediction[shown],
-        "prediction after": after.prediction[shown],
-    }
-    table = pd.DataFrame(
-        {
-            "row": shown,
-            **{column: [names[k] for k in ids] if names else ids for column, ids in classes.items()},
-            "confidence before": before.confidence[shown],
-            "confidence after": after.confidence[shown],
-            "margin": before.margin[shown],
-        }
-    )
-    if data.test.group is not None:
-        table["group"] = data.test.group[shown]
-    name = downloads.file_stem(datasets.current_title(), "samples")
-    charts.table(table, "samples", name, ("confidence before", "confidence after"))
-    if len(rows) > MAX_SAMPLES:
-        st.caption(f"The first {MAX_SAMPLES:,} of {len(rows):,} samples.")
 
 
 bins, data = session.bins(), datasets.current()
@@ -150,40 +95,30 @@ if stale:
     st.warning(f"Settings changed: refit on Compare. Still fitted with the earlier ones: {', '.join(stale)}.")
 if fitting:
     st.info("Fitting. Finished methods appear here.")
-elif len(evaluations) == 1 and empty_state(
-    "Nothing is fitted yet. Fit two methods to see what they change.",
-    "Fit TS and SMART",
-    "fit-two",
-    shortcut="Ctrl+Enter",
-):
-    leaderboard.fit(data, ["ts", "smart"], bins=bins)
-    st.rerun()
+elif len(evaluations) == 1:
+    text = "Nothing is fitted yet. Fit two methods to see what they change."
+    if empty_state(text, "Fit TS and SMART", "fit-two", shortcut="Ctrl+Enter"):
+        leaderboard.fit(data, ["ts", "smart"], bins=bins)
+        st.rerun()
 
-charts.show(
-    margin_group_grid(
-        evaluations[before],
-        evaluations[after] if after != before else None,
-        edges.values,
-        bins,
-        methods=(before, after),
-        groups=list(groups.values()),
-        **look,
-    ),
-    "margin-groups",
+second = evaluations[after] if after != before else None
+grid = margin_group_grid(
+    evaluations[before], second, edges.values, bins, methods=(before, after), groups=list(groups.values()), **look
 )
+charts.show(grid, "margin-groups")
 details = st.expander(f"The groups as a table: {labels[after]}", key="group-box", on_change="rerun")
 if details.open:
     with details:
-        group_table(cache.group_intervals(data, evaluations[after], edges.values, bins))
+        tables.margin_groups(cache.group_intervals(data, evaluations[after], edges.values, bins))
 
 left, right = st.columns(2)
 with left:
     st.subheader(f"Gap by margin and confidence: {labels[after]}")
     # a selected cell is stored by its position, which means other samples in another grid
-    grid = hashlib.sha256(f"{data.content_hash} {after} {edges.values} {bins}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(f"{data.content_hash} {after} {edges.values} {bins}".encode()).hexdigest()[:12]
     with st.container(key="gap"):
         heatmap = gap_heatmap(evaluations[after], edges.values, bins, **look)
-        points = charts.show(heatmap, f"gap-{grid}", on_select="rerun").selection.points
+        points = charts.show(heatmap, f"gap-{key}", on_select="rerun").selection.points
     st.caption("Orange: overconfident. Blue: underconfident. Click a cell to list its samples.")
 with right:
     st.subheader("Confidence change by margin")
@@ -201,7 +136,7 @@ if points:
     span = margin_text(edges.values[group], edges.values[group + 1], " to ", 2)
     share = f"{percent(cell / bins)} to {percent((cell + 1) / bins)}"
     st.subheader(f"Margin {span}, confidence {share}: {plural(len(rows), 'sample')}")
-    sample_table(data, rows, evaluations[before], evaluations[after])
+    tables.samples(data, rows, evaluations[before], evaluations[after])
 
 row = leaderboard.row(data, after)
 python_code(

@@ -8,7 +8,7 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import charts, datasets, forms, leaderboard, navigation, session, studies
-from pages.shared.components import IN_URL, python_code, seeds_input
+from pages.shared.components import IN_URL, parse_numbers, python_code, seeds_input
 from pages.shared.verdicts import sensitivity_verdict
 from smart_core import LogitSet
 from smart_core.experiments import paper
@@ -27,7 +27,7 @@ def number_list(label: str, key: str, default: tuple[float, ...], help: str) -> 
     """Ask for positive numbers; return the default if the text is invalid."""
     text = st.text_input(label, ", ".join(f"{value:g}" for value in default), key=key, **IN_URL, width=280, help=help)
     try:
-        values = tuple(sorted({float(part) for part in text.replace(";", ",").split(",") if part.strip()}))
+        values = tuple(sorted(set(parse_numbers(text))))
     except ValueError:
         values = ()
     if not values or len(values) > MAX_VALUES or not all(0 < value < 100 for value in values):

@@ -118,7 +118,10 @@ def split_controls() -> None:
 
     def apply() -> None:
         custom, share, seed = (st.session_state[name] for name in keys)
-        datasets.set_split(key, Split(share / 100, int(seed)) if custom else None)
+        if custom:
+            session.current().splits[key] = Split(share / 100, int(seed))
+        else:
+            session.current().splits.pop(key, None)
 
     off = split is None
     share, seed = (50, 0) if split is None else (round(100 * split.fraction), split.seed)

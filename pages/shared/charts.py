@@ -1,14 +1,13 @@
-"""Charts and tables of numbers, each with its data as a download."""
+"""Charts, each with a text alternative and its numbers as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Literal
 
-import pandas as pd
 import streamlit as st
 
-from pages.shared import downloads
+from pages.shared import tables
 from smart_core import LogitSet
 from smart_core.figures.chart import Chart
 
@@ -46,7 +45,7 @@ def show(
     )
     with st.expander("The numbers of this chart"):
         st.caption(chart.alt)
-        table(chart.table, f"{key}-table", chart.name)
+        tables.show(chart.table, f"{key}-table", chart.name)
         st.segmented_control(
             "Image format of the chart's camera button",
             list(IMAGES),
@@ -56,12 +55,3 @@ def show(
             persist_state="session",
         )
     return event
-
-
-def table(frame: pd.DataFrame, key: str, name: str, percent: tuple[str, ...] = ()) -> None:
-    """Draw a table with buttons to download it; the columns in `percent` are shown as percentages."""
-    columns = {column: st.column_config.NumberColumn(format="percent") for column in percent}
-    st.dataframe(frame, key=key, hide_index=True, column_config=columns)
-    with st.container(horizontal=True):
-        downloads.button("Download CSV", lambda: downloads.csv_bytes(frame), f"{name}.csv", f"{key}-csv")
-        downloads.button("Download JSON", lambda: downloads.json_bytes(frame), f"{name}.json", f"{key}-json")

@@ -1,4 +1,4 @@
-"""Small parts that every page is built from: text from files, empty states, the Python code of a view, seeds."""
+"""Small parts of every page: escaped text, empty states, the Python code of a view, seeds and lists of numbers."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def empty_state(text: str, action: str, key: str, *, shortcut: str | None = None
     with st.container(border=True, key=f"empty-{key}"):
         st.markdown(text)
         return st.button(action, type="primary", key=key, shortcut=shortcut)
+
+
+def parse_numbers(text: str) -> list[float]:
+    """Return the numbers in a text, separated by commas or semicolons; raise `ValueError` for anything else."""
+    return [float(part) for part in text.replace(";", ",").split(",") if part.strip()]
 
 
 def seeds_input(key: str, default: int, help: str) -> int:

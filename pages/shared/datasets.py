@@ -15,7 +15,7 @@ import streamlit as st
 
 import sample_logits
 from pages.shared import session
-from pages.shared.session import LoadedDataset, Split
+from pages.shared.session import LoadedDataset
 from smart_core import LogitSet, load
 from smart_core.cli.dashboard import opened
 from smart_core.data.samples import PREFIX
@@ -177,14 +177,6 @@ def _unique_title(title: str, key: str) -> str:
 def select(key: str) -> None:
     """Select a data set at the next run."""
     st.session_state[session.NEXT_DATASET] = key
-
-
-def set_split(key: str, split: Split | None) -> None:
-    """Split a data set as given, or as its file does (None)."""
-    if split is None:
-        session.current().splits.pop(key, None)
-    else:
-        session.current().splits[key] = split
 
 
 def load_call(key: str) -> str:

@@ -19,6 +19,7 @@ from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.seed_tables import label_of
 from smart_core.formatting import join_words, metric_value, percent, plural
 from smart_core.indicators import INDICATORS
+from smart_core.theory.playground import Playground
 
 MAX_SHIFTS = 3
 """Shifts that a sentence names."""
@@ -146,6 +147,24 @@ def shift_verdict(result: Shift, metric: str) -> str:
         return f"{text}, and makes no shift worse."
     more = [f"{len(worse) - MAX_SHIFTS} more"] if len(worse) > MAX_SHIFTS else []
     return f"{text}, but makes {join_words(worse[:MAX_SHIFTS] + more)} worse."
+
+
+def playground_verdict(result: Playground, conditional: bool) -> str:
+    """Name the method that is closest to the truth at the largest size."""
+    last = result.mean(conditional)[:, -1]
+    known = [i for i in range(len(result.methods)) if np.isfinite(last[i])]
+    if not known:
+        return "No fit is finished yet."
+    best = min(known, key=lambda i: last[i])
+    size = result.sizes[-1]
+    text = (
+        f"Fitted on {size:,} samples, {methods()[result.methods[best]].label} is closest to the truth: its mean error "
+        f"is {percent(last[best], 2)}"
+    )
+    off = result.recovery(size)
+    if np.isfinite(off):
+        text += f"; SMART's temperature is off by {percent(off)} on average"
+    return f"{text}."
 
 
 def outside_note(samples: int) -> str:

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 from pages.shared import workspace
 from pages.shared.uploads import FOLDER_VARIABLE
-from smart_core.data.formats import numpy_files
+from smart_core.data.sandbox import Sandbox
 from smart_core.formatting import percent
 from tests.conftest import ROOT
 
@@ -222,23 +222,29 @@ def test_two_arrays_with_one_role_are_refused(app: AppTest, arrays: dict[str, np
 
 def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    parse = numpy_files.array_of_npy
-    monkeypatch.setattr(numpy_files, "array_of_npy", lambda file, *rest: parsed.append(file) or parse(file, *rest))
+    call = Sandbox.call
+
+    def counted(self: Sandbox, task: str, arguments: Any = None) -> Any:
+        if task == "open":
+            parsed.extend(name for name, _, _ in arguments["files"])
+        return call(self, task, arguments)
+
+    monkeypatch.setattr(Sandbox, "call", counted)
     content = npz(probs=softmax(arrays["logits"], axis=1), labels=arrays["labels"])
     first = drop(open_start(data="digits"), ("soft.npz", content))
-    assert parsed.count("soft.npz") == 2  # one for each of its arrays
+    assert parsed.count("soft.npz") == 1
     first.button(key="start-cure-0").click().run()
     key = first.selectbox(key="data").value
     first.button(key="start-understand").click().run()
-    assert parsed.count("soft.npz") == 2  # another reading of what is parsed
+    assert parsed.count("soft.npz") == 1  # other options read the same parsed file
     second = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     second.query_params["data"], second.query_params["read"] = key, '{"values":"logits"}'
     drop(second.run(), ("waited.npz", content))
     assert second.selectbox(key="data").value == key
-    assert parsed.count("waited.npz") == 2  # also where a link says how to read it
+    assert parsed.count("waited.npz") == 1  # also with the options of a link
     assert "document" not in second.session_state  # the link led to another page
     drop(open_start(**{"data": key, "read": '{"transposed":true}'}), ("other.npz", content))
-    assert parsed.count("other.npz") == 2  # read as the link says, and then as it is
+    assert parsed.count("other.npz") == 1  # read with the options of the link, and then without
 
 
 def test_rows_that_are_nearly_probabilities_are_fixed_at_a_click(app: AppTest, arrays: dict[str, np.ndarray]) -> None:

@@ -10,12 +10,12 @@ import streamlit as st
 
 from pages.shared import charts, studies
 from pages.shared.components import IN_URL, plain_text
+from pages.shared.verdicts import playground_verdict
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.data.simulate import LAWS, Law, simulate_set
 from smart_core.figures.theme import style
 from smart_core.figures.theory_playground import recovery_chart, true_error_chart
-from smart_core.formatting import percent
 from smart_core.progress import Run
 from smart_core.theory.playground import (
     DEFAULT_METHODS,
@@ -69,24 +69,6 @@ def start(settings: studies.Settings) -> None:
         )
 
     studies.start(simulator(), KIND, "Playground", compute, settings)
-
-
-def playground_sentence(result: Playground, conditional: bool) -> str:
-    """Name the method that is closest to the truth at the largest size."""
-    last = result.mean(conditional)[:, -1]
-    known = [i for i in range(len(result.methods)) if np.isfinite(last[i])]
-    if not known:
-        return "No fit is finished yet."
-    best = min(known, key=lambda i: last[i])
-    size = result.sizes[-1]
-    text = (
-        f"Fitted on {size:,} samples, {style(result.methods[best]).label} is closest to the truth: its mean error is "
-        f"{percent(last[best], 2)}"
-    )
-    off = result.recovery(size)
-    if np.isfinite(off):
-        text += f"; SMART's temperature is off by {percent(off)} on average"
-    return f"{text}."
 
 
 def controls() -> studies.Settings:
@@ -180,7 +162,7 @@ def show_result(study: studies.Study, settings: studies.Settings, look: dict[str
             key="theory-error",
             persist_state="session",
         )
-        st.markdown(f"##### {playground_sentence(result, kind == PER_CONFIDENCE)}")
+        st.markdown(f"##### {playground_verdict(result, kind == PER_CONFIDENCE)}")
         left, right = st.columns(2)
         with left:
             st.markdown("**The law and what SMART recovers**")

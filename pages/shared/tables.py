@@ -1,0 +1,70 @@
+"""Tables of numbers with buttons to download them: of a chart, of margin groups, of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from pages.shared import datasets, downloads
+from smart_core import Evaluation, LogitSet
+from smart_core.analysis.margin_groups import MarginGroup, margin_text
+from smart_core.types import IntArray
+
+MAX_SAMPLES = 1000
+"""Samples that are listed."""
+
+
+def show(frame: pd.DataFrame, key: str, name: str, percent: Sequence[str] = ()) -> None:
+    """Draw a table with buttons to download it; the columns in `percent` are shown as percentages."""
+    columns = {column: st.column_config.NumberColumn(format="percent") for column in percent}
+    st.dataframe(frame, key=key, hide_index=True, column_config=columns)
+    with st.container(horizontal=True):
+        downloads.button("Download CSV", lambda: downloads.csv_bytes(frame), f"{name}.csv", f"{key}-csv")
+        downloads.button("Download JSON", lambda: downloads.json_bytes(frame), f"{name}.json", f"{key}-json")
+
+
+def margin_groups(groups: Sequence[MarginGroup]) -> None:
+    """List margin groups, each with the interval of its ECE."""
+    rows = [
+        {
+            "margin": margin_text(group.low, group.high, digits=2),
+            "samples": group.n,
+            "mean confidence": group.confidence,
+            "accuracy": group.accuracy,
+            "ECE": group.ece,
+            "low": group.interval.low if group.interval else None,
+            "high": group.interval.high if group.interval else None,
+            "floor": group.floor_q95,
+        }
+        for group in groups
+    ]
+    frame = pd.DataFrame(rows)
+    name = downloads.file_stem(datasets.current_title(), "margin-groups")
+    show(frame, "group-table", name, tuple(frame.columns[2:]))
+    st.caption("Low and high: 95 % interval of the group's population ECE. Floor: 95 % quantile of the noise floor.")
+
+
+def samples(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluation) -> None:
+    """List test samples with their predictions and confidences before and after calibration."""
+    shown = rows[:MAX_SAMPLES]
+    names = np.array(data.class_names or range(data.classes))
+    frame = pd.DataFrame(
+        {
+            "row": shown,
+            "label": names[data.test.labels[shown]],
+            "prediction before": names[before.prediction[shown]],
+            "prediction after": names[after.prediction[shown]],
+            "confidence before": before.confidence[shown],
+            "confidence after": after.confidence[shown],
+            "margin": before.margin[shown],
+        }
+    )
+    if data.test.group is not None:
+        frame["group"] = data.test.group[shown]
+    name = downloads.file_stem(datasets.current_title(), "samples")
+    show(frame, "samples", name, ("confidence before", "confidence after"))
+    if len(rows) > MAX_SAMPLES:
+        st.caption(f"The first {MAX_SAMPLES:,} of {len(rows):,} samples.")
