@@ -21,7 +21,7 @@ from smart_core.data import Part
 from smart_core.errors import ExportError
 from smart_core.export import numpy_source, save_probabilities
 from smart_core.export.probabilities import Format
-from smart_core.figures.spreadsheet import without_formulas
+from smart_core.figures.chart import without_formulas
 
 MEDIA_TYPES = {
     "csv": "text/csv",

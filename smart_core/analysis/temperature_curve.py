@@ -15,6 +15,7 @@ from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.calibrators import Calibrator, TemperatureCalibrator, mlp
 from smart_core.calibrators.smart import SMART, temperature_map
 from smart_core.errors import CalibrationError
+from smart_core.experiments.results import OverSeeds
 from smart_core.indicators import scalar_indicator
 
 if TYPE_CHECKING:
@@ -84,9 +85,8 @@ class TemperatureCurve:
 
     @property
     def std(self) -> Array:
-        """(P,) sample standard deviation over seeds; 0 for a single one."""
-        seeds = len(self.temperature)
-        return np.asarray(self.temperature.std(axis=0, ddof=1)) if seeds > 1 else np.zeros_like(self.x)
+        """(P,) sample standard deviation over seeds; NaN for a single one."""
+        return OverSeeds.of(self.temperature.T).std
 
     @property
     def r(self) -> float:

@@ -1,7 +1,7 @@
 """Results drawn as plotly figures: pure functions used by pages, reports and notebooks alike.
 
-Each gives a `Chart`: the figure, what it says in words, and the numbers it draws. A module is loaded when a name
-of it is first asked for.
+Each returns a `Chart`: the figure, its words, and the numbers it draws. A module is loaded when one of its names is
+first used.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _HOMES = {
     "template": "theme",
     "Curve": "reliability",
     "reliability_diagram": "reliability",
-    "smooth_reliability": "smooth",
+    "smooth_reliability": "reliability",
     "confidence_histogram": "histogram",
     "margin_histogram": "histogram",
-    "leaderboard_plot": "intervals_plot",
+    "leaderboard_plot": "leaderboard",
     "margin_group_grid": "margin_groups",
-    "gap_heatmap": "gap_map",
-    "confidence_change_plot": "change_plot",
+    "gap_heatmap": "margin_groups",
+    "confidence_change_plot": "confidence_change",
     "temperature_chart": "temperature",
     "hardness_scatter": "hardness",
-    "sensitivity_heatmap": "sensitivity",
+    "sensitivity_heatmap": "seed_tables",
     "seed_table_heatmap": "seed_tables",
-    "efficiency_curves": "seed_tables",
-    "divergence_chart": "traces_plot",
-    "gradient_chart": "traces_plot",
-    "reduction_bars": "shift_plot",
-    "shift_heatmap": "shift_plot",
+    "efficiency_curves": "efficiency",
+    "divergence_chart": "training",
+    "gradient_chart": "training",
+    "reduction_bars": "shift",
+    "shift_heatmap": "seed_tables",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,29 +1,179 @@
-"""A figure with what it says in words and the numbers it draws."""
+"""A chart (figure, words and table), and the parts that charts are built from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from smart_core.figures.spreadsheet import without_formulas
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
+from smart_core.figures.theme import Style, ink, template, translucent
+
+Array = NDArray[Any]
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings by which a spreadsheet takes a cell for a formula."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """What every figure function gives: nothing is drawn that cannot also be read and kept as a table."""
+    """What every figure function returns: whatever is drawn can also be read, and kept as a table."""
 
     figure: go.Figure
     alt: str
-    """One or two sentences for those who cannot see the figure: what is drawn, and what it shows."""
+    """One or two sentences for readers who cannot see the figure: what is drawn, and what it shows."""
     table: pd.DataFrame
-    """The numbers drawn, one observation a row; shares as fractions."""
+    """The numbers drawn, one observation per row; shares as fractions."""
     name: str
-    """A short stem for file names and keys, like `reliability`."""
+    """A short name for files and keys, such as `reliability`."""
 
     def __post_init__(self) -> None:
-        """The table is kept as a file from more than one place: what a spreadsheet would run is taken out here."""
         object.__setattr__(self, "table", without_formulas(self.table))
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with an apostrophe before every text and column name that a spreadsheet would run as a formula.
+
+    A spreadsheet itself puts an apostrophe before text that is to stay text. Numbers do not change, even as text.
+
+    >>> without_formulas(pd.DataFrame({"group": ["=1+1", "-5", "fog"]}))["group"].tolist()
+    ["'=1+1", '-5', 'fog']
+    """
+    texts = [column for column, kind in enumerate(frame.dtypes) if kind.kind not in "biufcmM"]
+    touched = [column for column in texts if any(map(_runs, frame.iloc[:, column]))]
+    names = [f"'{name}" if _runs(name) else name for name in frame.columns]
+    if not touched and names == list(frame.columns):
+        return frame
+    safe = frame.copy()
+    for column in touched:
+        safe.isetitem(column, [f"'{cell}" if _runs(cell) else cell for cell in frame.iloc[:, column]])
+    safe.columns = names
+    return safe
+
+
+def _runs(cell: Any) -> bool:
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
+
+
+def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The frames one below the other; empty if there are none."""
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+SHARES = {"range": [-0.01, 1.02], "tickvals": np.linspace(0, 1, 6), "tickformat": ".0%"}
+"""An axis from 0 to 100 %."""
+
+QUIET: dict[str, Any] = {"showlegend": False, "hoverinfo": "skip"}
+"""A trace without legend entry and hover text."""
+
+
+def lay_out(figure: go.Figure, dark: bool, height: int, uirevision: str, **layout: Any) -> go.Figure:
+    """Theme and size of a figure; a new `uirevision` forgets the reader's zoom."""
+    return figure.update_layout(template=template(dark), height=height, uirevision=uirevision, **layout)
+
+
+def panels(rows: int = 2, spacing: float = 0.04, heights: Sequence[float] | None = (0.78, 0.22)) -> go.Figure:
+    """Panels below each other with one x-axis."""
+    sizes = list(heights) if heights else None
+    return make_subplots(rows=rows, cols=1, shared_xaxes=True, row_heights=sizes, vertical_spacing=spacing)
+
+
+def band(x: Array, low: Array, high: Array, color: str, opacity: float, **trace: Any) -> go.Scatter:
+    """The region between `low` and `high` as one closed outline, from left to right and back."""
+    return go.Scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([low, high[::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=translucent(color, opacity),
+        line={"width": 0},
+        **{**QUIET, **trace},
+    )
+
+
+def bars(edges: Array, y: Array, color: str, opacity: float, **trace: Any) -> go.Bar:
+    """One bar per bin, a little narrower than the bin."""
+    return go.Bar(
+        x=(edges[:-1] + edges[1:]) / 2,
+        y=y,
+        width=np.diff(edges) * 0.92,
+        marker={"color": translucent(color, opacity), "line": {"width": 0}},
+        **trace,
+    )
+
+
+def outline(edges: Array, y: Array, **trace: Any) -> go.Scatter:
+    """The outline of bars: several do not hide each other."""
+    return go.Scatter(x=np.repeat(edges, 2)[1:-1], y=np.repeat(y, 2), mode="lines", showlegend=False, **trace)
+
+
+def marker(look: Style, size: float | None = None) -> dict[str, Any]:
+    """A method's marker."""
+    return {"color": look.color, "symbol": look.symbol} | ({} if size is None else {"size": size})
+
+
+def legend_entry(name: str, mode: str = "markers", **mark: Any) -> go.Scatter:
+    """An entry of the legend that stands for nothing drawn, or for marks drawn otherwise."""
+    return go.Scatter(x=[None], y=[None], mode=mode, name=name, hoverinfo="skip", **mark)
+
+
+def shade(figure: go.Figure, start: float, stop: float, color: str) -> None:
+    """Shade an interval of the x-axis over the whole height."""
+    area = {"x0": start, "x1": stop, "y0": 0, "y1": 1, "xref": "x", "yref": "paper"}
+    figure.add_shape(type="rect", **area, layer="below", fillcolor=color, line={"width": 0})
+
+
+def diagonal(dark: bool, width: float = 1.2, **trace: Any) -> go.Scatter:
+    """The line on which accuracy equals confidence."""
+    line = {"color": ink(dark).quiet, "width": width, "dash": "5px,4px"}
+    return go.Scatter(x=[0, 1], y=[0, 1], mode="lines", line=line, hoverinfo="skip", **trace)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The weights of lines, markers and legend for a number of curves: the more there are, the lighter each is."""
+
+    curves: int
+
+    @property
+    def dense(self) -> bool:
+        """Whether there are more curves than are drawn at full weight."""
+        return self.curves > 6
+
+    @property
+    def fewest(self) -> int:
+        """Samples that a bin needs to carry a line: among many curves, the scatter of few would hide the others."""
+        return 10 if self.dense else 1
+
+    @property
+    def marker_size(self) -> int:
+        """Pixels of a marker."""
+        return 5 if self.dense else 8
+
+    @property
+    def legend(self) -> dict[str, Any]:
+        """Layout of the legend: smaller for many."""
+        return {"font": {"size": 12}} if self.dense else {}
+
+    def line(self, look: Style) -> dict[str, Any]:
+        """A method's line."""
+        return {**look.line(), "width": look.width * 0.7} if self.dense else look.line()
+
+    def outline(self, look: Style) -> dict[str, Any]:
+        """A method's line in a small panel."""
+        return {**look.line(), "width": 1.0 if self.dense else 1.5}
+
+    def height(self, height: int) -> int:
+        """The height with 26 pixels for each row of three legend entries that many curves add."""
+        return height + 26 * max(0, (self.curves - 4) // 3)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.analysis.hardness import Hardness, trend
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential, template, translucent
+from smart_core.figures.chart import Chart, band, lay_out, legend_entry, marker
+from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential
 from smart_core.formatting import plural
 from smart_core.indicators import INDICATORS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SVG_UP_TO = 2_000
 POINTS_UP_TO = 20_000
@@ -34,16 +32,23 @@ def hardness_scatter(
 ) -> Chart:
     """C&W distance against the indicator; right and wrong predictions by colour and symbol.
 
-    Samples without a distance are named in the legend and drawn nowhere. `trend_bins` draws the median and the
-    quartiles of the distance in that many bins of equally many samples; None leaves them out. Each point's
-    `customdata` is its row in the data.
+    Samples without a distance are counted in the legend and not drawn. `trend_bins` draws the median and the quartiles
+    of the distance in that many bins of equally many samples; None leaves them out. Each point's `customdata` is its
+    row in the data.
+
+    >>> import smart_core as sc
+    >>> from smart_core.analysis.hardness import hardness
+    >>> part = sc.simulate_set(20, 50, 3, seed=0).test
+    >>> known = sc.Part(part.logits, part.labels, cw_l2=np.linspace(0.1, 1.0, 50))
+    >>> len(hardness_scatter(hardness(known)).table)
+    50
     """
     total = len(result.value)
     drawn = _drawn(total)
     figure = go.Figure()
     if total > POINTS_UP_TO:
         figure.add_trace(_density(result, dark))
-    # over a density a rim keeps the points apart from it
+    # a rim keeps points apart from the density behind them
     edge = {"line": {"width": 1, "color": ink(dark).background}} if total > POINTS_UP_TO else {"opacity": 0.65}
     kind = go.Scatter if len(drawn) <= SVG_UP_TO else go.Scattergl
     for look, which in ((RIGHT, result.correct), (WRONG, ~result.correct)):
@@ -51,11 +56,12 @@ def hardness_scatter(
         if chosen.size:
             figure.add_trace(_points(kind, result, chosen, look, int(which.sum()), edge))
     if trend_bins is not None:
-        for trace in _trend(result, trend_bins, dark):
-            figure.add_trace(trace)
+        figure.add_traces(_trend(result, trend_bins, dark))
     if result.missing:
-        figure.add_trace(_words_entry(result.missing, dark))
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+        # what is missing has an entry in the legend, and is never drawn at 0
+        words = f"not drawn: {result.missing}".replace(", ", ",<br>")
+        figure.add_trace(legend_entry(words, marker={"symbol": "circle-x-open", "size": 9, "color": ink(dark).quiet}))
+    lay_out(figure, dark, height, uirevision)
     figure.update_xaxes(title_text=INDICATORS[result.indicator].label.lower(), nticks=7)
     figure.update_yaxes(title_text="C&W L2 distance", nticks=6, rangemode="tozero")
     return Chart(figure, _alt(result, len(drawn)), _table(result, drawn), "hardness")
@@ -77,7 +83,7 @@ def _points(
         y=result.distance[chosen],
         mode="markers",
         name=f"{look.label} ({count:,})",
-        marker={"color": look.color, "symbol": look.symbol, "size": 6, **edge},
+        marker={**marker(look, 6), **edge},
         customdata=result.index[chosen],
         hovertemplate=f"{label} %{{x:.2f}}<br>distance %{{y:.4f}}<br>row %{{customdata}}<extra>{look.label}</extra>",
     )
@@ -102,18 +108,7 @@ def _trend(result: Hardness, bins: int, dark: bool) -> list[go.Scatter]:
     if len(found.value) < 2:
         return []
     color = ink(dark).text
-    band = go.Scatter(
-        x=np.concatenate([found.value, found.value[::-1]]),
-        y=np.concatenate([found.low, found.high[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=translucent(color, 0.14),
-        line={"width": 0},
-        name="quartiles",
-        legendgroup="trend",
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    quartiles = band(found.value, found.low, found.high, color, 0.14, name="quartiles", legendgroup="trend")
     line = go.Scatter(
         x=found.value,
         y=found.median,
@@ -127,19 +122,7 @@ def _trend(result: Hardness, bins: int, dark: bool) -> list[go.Scatter]:
             "<extra></extra>"
         ),
     )
-    return [band, line]
-
-
-def _words_entry(words: str, dark: bool) -> go.Scatter:
-    """A legend entry without a point: what is missing is said, never drawn at 0."""
-    return go.Scatter(
-        x=[None],
-        y=[None],
-        mode="markers",
-        marker={"symbol": "circle-x-open", "size": 9, "color": ink(dark).quiet},
-        name=f"not drawn: {words}".replace(", ", ",<br>"),
-        hoverinfo="skip",
-    )
+    return [quartiles, line]
 
 
 def _alt(result: Hardness, drawn: int) -> str:
@@ -163,8 +146,6 @@ def _alt(result: Hardness, drawn: int) -> str:
 
 
 def _table(result: Hardness, drawn: NDArray[np.int64]) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame(
         {
             "row": result.index[drawn],

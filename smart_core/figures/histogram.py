@@ -1,24 +1,22 @@
-"""How confident and how far from the runner-up the samples are, right and wrong ones apart."""
+"""Histograms of the confidence and of the margin, right and wrong samples stacked."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.evaluation import Evaluation
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import RIGHT, WRONG, Style, ink, template, translucent
+from smart_core.figures.chart import SHARES, Chart, bars, lay_out
+from smart_core.figures.theme import RIGHT, WRONG, ink
 from smart_core.formatting import percent, plural
 from smart_core.metrics.binning import bin_edges, bin_index
 
-if TYPE_CHECKING:
-    import pandas as pd
+Counts = NDArray[np.int64]
 
 TAIL = 0.995
-"""Share of the margins that the histogram spreads out; where the rest reaches far beyond, the last bar holds it."""
+"""Share of the margins that the histogram spreads out; if the rest reaches far beyond, the last bar holds it."""
 
 
 def confidence_histogram(
@@ -29,21 +27,34 @@ def confidence_histogram(
     height: int = 360,
     uirevision: str = "confidence-histogram",
 ) -> Chart:
-    """Samples in each equal-width bin of the confidence, wrong below right, and the two means to compare.
+    """Samples in each equal-width bin of the confidence, and lines at the mean confidence and the accuracy.
 
-    Wrong ones stand on the axis, so that they can be compared from bin to bin.
+    Wrong samples are at the bottom of each bar, so that they can be compared from bin to bin.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(100, 300, 4, seed=0)
+    >>> model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+    >>> chart = confidence_histogram(sc.evaluate(model, data.test), bins=5)
+    >>> int(chart.table[["right", "wrong"]].sum().sum()), chart.name
+    (300, 'confidence-histogram')
     """
     edges = bin_edges(bins).astype(np.float64)
-    index = bin_index(evaluation.confidence, bins)
-    right, wrong = _counts(index, evaluation.correct, bins)
+    right, wrong = _counts(bin_index(evaluation.confidence, bins), evaluation.correct, bins)
     confidence = float(np.mean(evaluation.confidence, dtype=np.float64))
     accuracy = float(np.mean(evaluation.correct))
-    figure = _stacked(edges, right, wrong, "%{customdata[0]:.1%}–%{customdata[1]:.1%}", dark)
-    top = float((right + wrong).max())
-    figure.add_trace(_mean_line("mean confidence", confidence, top, "dash", dark))
-    figure.add_trace(_mean_line("accuracy", accuracy, top, "solid", dark))
-    figure.update_layout(height=height, uirevision=uirevision)
-    figure.update_xaxes(title_text="confidence", range=[-0.01, 1.02], tickvals=np.linspace(0, 1, 6), tickformat=".0%")
+    figure = _stacked(edges, right, wrong, "%{customdata[0]:.1%}–%{customdata[1]:.1%}")
+    top = 1.05 * float((right + wrong).max())
+    for name, at, dash in (("mean confidence", confidence, "dash"), ("accuracy", accuracy, "solid")):
+        figure.add_scatter(
+            x=[at, at],
+            y=[0, top],
+            mode="lines",
+            name=f"{name} {percent(at)}",
+            line={"color": ink(dark).text, "width": 2, "dash": dash},
+            hovertemplate=f"{name} {percent(at)}<extra></extra>",
+        )
+    lay_out(figure, dark, height, uirevision)
+    figure.update_xaxes(title_text="confidence", **SHARES)
     way = "above" if confidence >= accuracy else "below"
     alt = (
         f"Histogram of the confidence of {plural(len(evaluation), 'sample')}, right and wrong stacked: the mean "
@@ -61,9 +72,9 @@ def margin_histogram(
     height: int = 360,
     uirevision: str = "margin-histogram",
 ) -> Chart:
-    """Samples in each equal-width bin of the margin, wrong below right.
+    """Samples in each equal-width bin of the margin, wrong ones at the bottom.
 
-    Where a few margins reach far beyond the others, the last bar holds them all and its hover says so.
+    If a few margins reach far beyond the others, the last bar holds them all and its hover text says so.
     """
     margin = evaluation.margin.astype(np.float64)
     finite = margin[np.isfinite(margin)]
@@ -75,8 +86,8 @@ def margin_histogram(
     edges = np.linspace(0, end, bins + 1)
     index = np.clip(np.nan_to_num(margin, nan=0.0, posinf=end) / end * bins, 0, bins - 1).astype(np.int64)
     right, wrong = _counts(index, evaluation.correct, bins)
-    figure = _stacked(edges, right, wrong, "margin %{customdata[0]:.3~g}–%{customdata[1]:.3~g}", dark, largest)
-    figure.update_layout(height=height, uirevision=uirevision)
+    figure = _stacked(edges, right, wrong, "margin %{customdata[0]:.3~g}–%{customdata[1]:.3~g}", largest)
+    lay_out(figure, dark, height, uirevision)
     figure.update_xaxes(title_text="margin", range=[-0.01 * end, 1.02 * end])
     middle = [_median(margin[evaluation.correct == kind]) for kind in (True, False)]
     alt = (
@@ -90,62 +101,38 @@ def margin_histogram(
     return Chart(figure, alt, table, "margin-histogram")
 
 
-def _counts(
-    index: NDArray[np.integer], correct: NDArray[np.bool_], bins: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counts(index: NDArray[np.integer], correct: NDArray[np.bool_], bins: int) -> tuple[Counts, Counts]:
     """Right and wrong samples in each bin."""
     hit = np.asarray(correct, dtype=bool)
     return np.bincount(index[hit], minlength=bins), np.bincount(index[~hit], minlength=bins)
 
 
 def _stacked(
-    edges: NDArray[np.float64],
-    right: NDArray[np.int64],
-    wrong: NDArray[np.int64],
-    span: str,
-    dark: bool,
-    last: float | None = None,
+    edges: NDArray[np.float64], right: Counts, wrong: Counts, span: str, last: float | None = None
 ) -> go.Figure:
-    """Two bars a bin; `last` is where the last bin really ends."""
+    """Two bars per bin; `last` is where the last bin really ends."""
     ends = edges[1:].copy()
     if last is not None:
         ends[-1] = max(last, ends[-1])
     total = right + wrong
     share = np.divide(right, total, out=np.zeros(total.size), where=total > 0)
     details = np.column_stack([edges[:-1], ends, total, share])
-
-    def bars(look: Style, count: NDArray[np.int64], opacity: float) -> go.Bar:
-        return go.Bar(
-            x=(edges[:-1] + edges[1:]) / 2,
-            y=count,
-            width=np.diff(edges) * 0.92,
-            name=look.label,
-            marker={"color": translucent(look.color, opacity), "line": {"width": 0}},
-            customdata=details,
-            hovertemplate=(
-                f"%{{y:,.0f}} {look.label} of %{{customdata[2]:,.0f}} in {span}"
-                "<br>accuracy %{customdata[3]:.1%}<extra></extra>"
-            ),
+    figure = go.Figure()
+    for look, count, opacity in ((WRONG, wrong, 0.95), (RIGHT, right, 0.75)):
+        hover = f"%{{y:,.0f}} {look.label} of %{{customdata[2]:,.0f}} in {span}<br>accuracy %{{customdata[3]:.1%}}"
+        figure.add_trace(
+            bars(
+                *(edges, count, look.color, opacity),
+                name=look.label,
+                customdata=details,
+                hovertemplate=f"{hover}<extra></extra>",
+            )
         )
-
-    figure = go.Figure([bars(WRONG, wrong, 0.95), bars(RIGHT, right, 0.75)])
-    figure.update_layout(template=template(dark), barmode="stack", bargap=0, legend_traceorder="normal")
-    figure.update_yaxes(title_text="samples", nticks=6, rangemode="tozero")
-    return figure
+    figure.update_layout(barmode="stack", bargap=0, legend_traceorder="normal")
+    return figure.update_yaxes(title_text="samples", nticks=6, rangemode="tozero")
 
 
-def _mean_line(name: str, at: float, top: float, dash: str, dark: bool) -> go.Scatter:
-    return go.Scatter(
-        x=[at, at],
-        y=[0, top * 1.05],
-        mode="lines",
-        name=f"{name} {percent(at)}",
-        line={"color": ink(dark).text, "width": 2, "dash": dash},
-        hovertemplate=f"{name} {percent(at)}<extra></extra>",
-    )
-
-
-def _share_last(count: NDArray[np.int64]) -> float:
+def _share_last(count: Counts) -> float:
     return float(count[-1] / count.sum()) if count.sum() else 0.0
 
 
@@ -153,7 +140,5 @@ def _median(values: NDArray[np.float64]) -> str:
     return f"{np.median(values):.3g}" if values.size else "unknown (there are none)"
 
 
-def _table(name: str, edges: NDArray[np.float64], right: NDArray[np.int64], wrong: NDArray[np.int64]) -> pd.DataFrame:
-    import pandas as pd
-
+def _table(name: str, edges: NDArray[np.float64], right: Counts, wrong: Counts) -> pd.DataFrame:
     return pd.DataFrame({f"{name} from": edges[:-1], f"{name} to": edges[1:], "right": right, "wrong": wrong})

@@ -1,12 +1,13 @@
-"""Reliability diagrams of margin groups, side by side."""
+"""Margin groups: a reliability diagram per group, and the gap in every cell of margin and confidence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
@@ -21,19 +22,16 @@ from smart_core.analysis.margin_groups import (
 )
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
-from smart_core.figures.change_plot import confidence_change_plot as confidence_change_plot
-from smart_core.figures.chart import Chart
-from smart_core.figures.gap_map import gap_heatmap as gap_heatmap
-from smart_core.figures.theme import Style, ink, plain, style, template, translucent
+from smart_core.figures.chart import Chart, bars, diagonal, joined, lay_out, marker
+from smart_core.figures.theme import Style, diverging, ink, plain, style
 from smart_core.formatting import NBSP, percent, plural
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PANEL = 250
 """Pixels of a row of panels."""
 MOST_GROUPS = 30
 """More panels than this are neither readable nor quick."""
+FEWEST = 5
+"""Cells with fewer samples are dimmed: their gap is hardly more than chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +65,18 @@ def margin_group_grid(
     """A small reliability diagram for each margin group, before and (if given) after calibration.
 
     Lines are accuracy against mean confidence of the bins that hold a sample of the group; bars are the share of the
-    group's samples in each bin, on the same axis because both are shares. `methods` are the ids of the two sides, for
-    their look; `labels` other names. `groups` are the groups of each side where they are known: judging them takes most
-    of the time. `height` grows with the rows of panels unless given.
+    group's samples in each bin, on the same axis because both are shares. `methods` are the ids of the two sides, which
+    give their colours; `labels` are other names. `groups` are the groups of each side if they are known: computing them
+    takes most of the time. `height` grows with the rows of panels unless given.
+
+    >>> import smart_core as sc
+    >>> from smart_core.analysis.margin_groups import margin_edges
+    >>> data = sc.simulate_set(100, 300, 4, seed=0)
+    >>> model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+    >>> evaluation = sc.evaluate(model, data.test)
+    >>> chart = margin_group_grid(evaluation, None, margin_edges(evaluation.margin, 3))
+    >>> chart.table.groupby("margin from")["samples"].sum().tolist()
+    [100, 100, 100]
     """
     sides = _sides(before, after, edges, bins, methods, labels, groups)
     panels = sides[0].groups
@@ -77,7 +84,6 @@ def margin_group_grid(
         raise CalibrationError(
             f"{len(panels)} margin groups are too many for a grid of diagrams; choose at most {MOST_GROUPS}."
         )
-    spans = margin_labels(edges)
     rows = max(1, -(-len(panels) // columns))
     wide = max(1, -(-len(panels) // rows))
     total = height or 70 + PANEL * rows
@@ -89,19 +95,18 @@ def margin_group_grid(
         vertical_spacing=min(0.9 / max(rows - 1, 1), 88 / total),
         horizontal_spacing=0.07,
         subplot_titles=[
-            _title(span, [side.groups[number] for side in sides], wide) for number, span in enumerate(spans)
+            _title(span, [side.groups[number] for side in sides], wide)
+            for number, span in enumerate(margin_labels(edges))
         ],
     )
     for number in range(len(panels)):
-        place = {"row": number // wide + 1, "col": number % wide + 1}
-        figure.add_trace(_corner(dark), **place)
-        for side in sides:
-            figure.add_trace(_bars(side, number), **place)
-        for side in sides:
-            figure.add_trace(_line(side, number), **place)
+        lines = [_line(side, number) for side in sides]
+        corner = diagonal(dark, 1, showlegend=False, name="diagonal")
+        for trace in (corner, *(_bars(side, number) for side in sides), *lines):
+            figure.add_trace(trace, row=number // wide + 1, col=number % wide + 1)
     _grid_layout(figure, rows, wide, len(panels))
-    figure.update_layout(template=template(dark), height=total, uirevision=uirevision, barmode="overlay", bargap=0)
-    return Chart(figure, _grid_alt(sides), _grid_table(sides), "margin-groups")
+    lay_out(figure, dark, total, uirevision, barmode="overlay", bargap=0)
+    return Chart(figure, _grid_alt(sides), joined([_grid_table(side) for side in sides]), "margin-groups")
 
 
 def _sides(
@@ -118,11 +123,11 @@ def _sides(
             f"Before and after must be evaluations of the same samples; they have {len(before):,} and {len(after):,}."
         )
     names = labels or (style(methods[0]).label, style(methods[1]).label)
-    judged = [side for side in (before, after) if side is not None]
-    known = groups or [margin_groups(side, edges, bins) for side in judged]
+    evaluations = [side for side in (before, after) if side is not None]
+    known = groups or [margin_groups(side, edges, bins) for side in evaluations]
     return [
-        _Side(name, style(id), list(found), gap_cells(side, edges, bins))
-        for side, found, id, name in zip(judged, known, methods, names, strict=False)
+        _Side(name, style(id), list(own), gap_cells(side, edges, bins))
+        for side, own, id, name in zip(evaluations, known, methods, names, strict=False)
     ]
 
 
@@ -135,34 +140,19 @@ def _title(span: str, sides: Sequence[MarginGroup], columns: int) -> str:
     return f"{head}<br>ECE {' → '.join(f'{100 * group.ece:.1f}' for group in sides)}{NBSP}%"
 
 
-def _corner(dark: bool) -> go.Scatter:
-    return go.Scatter(
-        x=[0, 1],
-        y=[0, 1],
-        mode="lines",
-        line={"color": ink(dark).quiet, "width": 1, "dash": "5px,4px"},
-        showlegend=False,
-        hoverinfo="skip",
-        name="diagonal",
-    )
-
-
 def _bars(side: _Side, number: int) -> go.Bar:
     cells, name = side.cells, side.label
     count = cells.count[number]
-    share = count / max(int(count.sum()), 1)
     held = count > 0
-    return go.Bar(
-        x=((cells.bin_edges[:-1] + cells.bin_edges[1:]) / 2)[held],
-        y=share[held],
-        width=np.diff(cells.bin_edges)[held] * 0.92,
-        marker={"color": translucent(side.look.color, 0.3), "line": {"width": 0}},
+    drawn = bars(
+        *(cells.bin_edges, count / max(int(count.sum()), 1), side.look.color, 0.3),
         name=f"{name}: share of samples",
         legendgroup=name,
         showlegend=False,
         customdata=count[held],
         hovertemplate=f"%{{y:.1%}} of the group, %{{customdata:,}} samples<extra>{name}</extra>",
     )
+    return drawn.update(x=drawn.x[held], y=drawn.y[held], width=drawn.width[held])
 
 
 def _line(side: _Side, number: int) -> go.Scatter:
@@ -173,7 +163,7 @@ def _line(side: _Side, number: int) -> go.Scatter:
         y=cells.accuracy[number][held],
         mode="lines+markers",
         line={**look.line(), "width": 2},
-        marker={"color": look.color, "symbol": look.symbol, "size": 6},
+        marker=marker(look, 6),
         name=name,
         legendgroup=name,
         showlegend=number == 0,
@@ -200,39 +190,32 @@ def _grid_layout(figure: go.Figure, rows: int, columns: int, groups: int) -> Non
     figure.update_layout(legend={"y": 1.0, "yref": "container", "yanchor": "top"}, margin={"t": 84})
 
 
-def _grid_table(sides: Sequence[_Side]) -> pd.DataFrame:
-    import pandas as pd
+def _grid_table(side: _Side) -> pd.DataFrame:
+    cells, groups, bins = side.cells, side.groups, side.cells.bin_edges.size - 1
 
-    frames = []
-    for side in sides:
-        for number, group in enumerate(side.groups):
-            cells = side.cells
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "method": side.name,
-                        "margin from": group.low,
-                        "margin to": group.high,
-                        "samples of the group": group.n,
-                        "ECE of the group": group.ece,
-                        "noise floor 95 % of the group": group.floor_q95,
-                        "bin from": cells.bin_edges[:-1],
-                        "bin to": cells.bin_edges[1:],
-                        "samples": cells.count[number],
-                        "mean confidence": cells.confidence[number],
-                        "accuracy": cells.accuracy[number],
-                    }
-                )
-            )
-    return pd.concat(frames, ignore_index=True)
+    def per_group(values: Sequence[float]) -> Any:
+        return np.repeat(values, bins)
+
+    return pd.DataFrame(
+        {
+            "method": side.name,
+            "margin from": per_group([group.low for group in groups]),
+            "margin to": per_group([group.high for group in groups]),
+            "samples of the group": per_group([group.n for group in groups]),
+            "ECE of the group": per_group([group.ece for group in groups]),
+            "noise floor 95 % of the group": per_group([group.floor_q95 for group in groups]),
+            "bin from": np.tile(cells.bin_edges[:-1], len(groups)),
+            "bin to": np.tile(cells.bin_edges[1:], len(groups)),
+            "samples": cells.count.ravel(),
+            "mean confidence": cells.confidence.ravel(),
+            "accuracy": cells.accuracy.ravel(),
+        }
+    )
 
 
 def _grid_alt(sides: Sequence[_Side]) -> str:
-    words = (
-        f"Reliability diagrams of {plural(len(sides[0].groups), 'margin group')}, "
-        + " and ".join(side.name for side in sides)
-        + "."
-    )
+    names = " and ".join(side.name for side in sides)
+    words = f"Reliability diagrams of {plural(len(sides[0].groups), 'margin group')}, {names}."
     for side in sides:
         worst = worst_group(side.groups)
         if worst is None:
@@ -240,3 +223,131 @@ def _grid_alt(sides: Sequence[_Side]) -> str:
         else:
             words += f" {side.name}: worst at {worst.sentence} (ECE {percent(worst.ece)})."
     return words
+
+
+def gap_heatmap(
+    evaluation: Evaluation,
+    edges: ArrayLike,
+    bins: int = 15,
+    *,
+    dark: bool = False,
+    height: int | None = None,
+    uirevision: str = "margin-gap",
+) -> Chart:
+    """Mean confidence minus accuracy by margin group and confidence bin: blue is under-, orange over-confident.
+
+    Cells with fewer than five samples are dimmed and dotted, empty ones left out. Every cell that holds a sample is a
+    point that can be selected; its `customdata` begins with the number of the group and of the bin.
+    """
+    cells = gap_cells(evaluation, edges, bins)
+    names = margin_labels(cells.edges)
+    middle = (cells.bin_edges[:-1] + cells.bin_edges[1:]) / 2
+    enough, thin = cells.count >= FEWEST, (cells.count > 0) & (cells.count < FEWEST)
+    reach = float(np.max(np.abs(cells.gap[enough]), initial=0.05))
+    figure = go.Figure()
+    for kept, opacity in ((enough, 1.0), (thin, 0.3)):
+        gaps = np.where(kept, cells.gap, np.nan)
+        rows = list(range(len(names)))
+        figure.add_heatmap(
+            x=middle, y=rows, z=gaps, coloraxis="coloraxis", opacity=opacity, xgap=1, ygap=1, hoverinfo="skip"
+        )
+    # dimming alone is easily taken for a small gap
+    group, column = np.nonzero(thin)
+    figure.add_scatter(
+        x=middle[column],
+        y=group,
+        mode="markers",
+        marker={"symbol": "circle", "size": 4, "color": ink(dark).quiet},
+        name=f"fewer than {FEWEST} samples",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    figure.add_trace(_selectable(cells, middle, names, dark))
+    _gap_layout(figure, reach, names, dark)
+    lay_out(figure, dark, height or 150 + 34 * max(len(names), 3), uirevision, clickmode="event+select")
+    return Chart(figure, _gap_alt(cells, names), _gap_table(cells), "margin-gap")
+
+
+def _gap_layout(figure: go.Figure, reach: float, names: Sequence[str], dark: bool) -> None:
+    place = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yref": "container", "yanchor": "top", "ypad": 20}
+    size = {"thickness": 10, "lenmode": "pixels", "len": 260, "nticks": 5, "tickformat": ".0%", "outlinewidth": 0}
+    scale = {"colorscale": diverging(dark), "cmin": -reach, "cmax": reach, "cmid": 0}
+    figure.update_layout(margin={"t": 64}, coloraxis={**scale, "colorbar": {**place, **size}})
+    # a title of the bar's own would be written over it
+    figure.add_annotation(
+        text=f"confidence − accuracy; dotted: n &lt; {FEWEST}",
+        font_size=12,
+        showarrow=False,
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=1,
+        xanchor="left",
+        yanchor="bottom",
+        yshift=55,
+    )
+    ticks = {"tickvals": np.linspace(0, 1, 6), "tickformat": ".0%"}
+    figure.update_xaxes(title_text="confidence", range=[-0.003, 1.003], **ticks, showgrid=False)
+    rows = len(names)
+    figure.update_yaxes(tickvals=list(range(rows)), ticktext=names, showgrid=False, range=[-0.5, rows - 0.5])
+    figure.update_yaxes(title_text="margin")
+
+
+def _selectable(cells: GapCells, middle: Any, names: Sequence[str], dark: bool) -> go.Scatter:
+    """One invisible point per cell: the cells of a heat map cannot be selected."""
+    group, column = np.nonzero(cells.count)
+    details = [cells.count, cells.confidence, cells.accuracy, cells.gap]
+    edges = cells.bin_edges[column], cells.bin_edges[column + 1]
+    return go.Scatter(
+        x=middle[column],
+        y=group,
+        mode="markers",
+        marker={"symbol": "square", "size": 16, "color": ink(dark).text, "opacity": 0},
+        selected={"marker": {"opacity": 0.55}},
+        unselected={"marker": {"opacity": 0}},
+        name="cells",
+        showlegend=False,
+        # rows of an array come back from the browser as dictionaries, lists as lists
+        customdata=np.column_stack([group, column, *(each[group, column] for each in details), *edges]).tolist(),
+        text=[f"margin {names[number]}" for number in group.tolist()],
+        hovertemplate=(
+            "%{text}<br>confidence %{customdata[6]:.1%}–%{customdata[7]:.1%}<br>%{customdata[2]:,.0f} samples"
+            "<br>claims %{customdata[3]:.1%}, right %{customdata[4]:.1%}<br>gap %{customdata[5]:+.1%}<extra></extra>"
+        ),
+    )
+
+
+def _gap_table(cells: GapCells) -> pd.DataFrame:
+    group, column = np.nonzero(cells.count)
+    return pd.DataFrame(
+        {
+            "margin from": cells.edges[group],
+            "margin to": cells.edges[group + 1],
+            "bin from": cells.bin_edges[column],
+            "bin to": cells.bin_edges[column + 1],
+            "samples": cells.count[group, column],
+            "mean confidence": cells.confidence[group, column],
+            "accuracy": cells.accuracy[group, column],
+            "gap": cells.gap[group, column],
+        }
+    )
+
+
+def _gap_alt(cells: GapCells, names: Sequence[str]) -> str:
+    words = (
+        f"Heat map of mean confidence minus accuracy in {len(names)} margin groups by {cells.bin_edges.size - 1} "
+        "confidence bins"
+    )
+    enough = cells.count >= FEWEST
+    thin = int(((cells.count > 0) & ~enough).sum())
+    dimmed = f"; {plural(thin, 'cell')} with fewer than {FEWEST} samples dimmed" if thin else ""
+    if not enough.any():
+        return f"{words}; no cell holds {FEWEST} samples."
+    group, column = divmod(int(np.argmax(np.where(enough, np.abs(cells.gap), -1))), cells.gap.shape[1])
+    span = f"{percent(cells.bin_edges[column])} to {percent(cells.bin_edges[column + 1])}"
+    samples = plural(int(cells.count[group, column]), "sample")
+    return (
+        f"{words}{dimmed}. The largest gap is at margin {names[group]} and confidence {span}: {samples} claim "
+        f"{percent(cells.confidence[group, column])} and are right {percent(cells.accuracy[group, column])} of the "
+        "time."
+    )

@@ -1,29 +1,47 @@
-"""The reliability diagram: accuracy against confidence, bin by bin, over the samples in each bin."""
+"""Reliability diagrams: accuracy against confidence, in bins or smoothed, above the number of samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
-from smart_core.figures.chart import Chart
-from smart_core.figures.crowd import Crowd
-from smart_core.figures.theme import Style, ink, plain, style, template, translucent
+from smart_core.figures.chart import (
+    QUIET,
+    SHARES,
+    Chart,
+    Crowd,
+    band,
+    bars,
+    diagonal,
+    joined,
+    lay_out,
+    marker,
+    outline,
+    panels,
+)
+from smart_core.figures.theme import Style, plain, style, translucent
 from smart_core.formatting import percent, plural
+from smart_core.metrics.arrays import Values, confidence_and_correct
 from smart_core.metrics.binning import Reliability
+from smart_core.metrics.smooth_curve import SmoothBand, effective_samples, smooth_band
+from smart_core.metrics.smooth_ece import smece
+from smart_core.metrics.smooth_ece import smooth_reliability as smoothed
 
-if TYPE_CHECKING:
-    import pandas as pd
+NARROWEST = 1e-3
+"""Smallest kernel width drawn: a narrower one is finer than the figure."""
+STEP = 0.01
+"""The lower panel of the smoothed diagram counts samples per this much confidence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One line of the diagram: a reliability table, whose it is, and the band of its accuracies, if any."""
+    """One line of the binned diagram: a reliability table, its method, and the band of its accuracies, if any."""
 
     table: Reliability
     method: str = "vanilla"
@@ -33,7 +51,7 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """What tables say, and the legend after `plain`."""
+        """The name in tables, and in the legend after `plain`."""
         return self.label or style(self.method).label
 
     @property
@@ -47,90 +65,66 @@ def reliability_diagram(
 ) -> Chart:
     """Accuracy at mean confidence of every bin that holds a sample, with the diagonal of perfect calibration.
 
-    Below the diagonal a model is too confident. Bands are drawn for curves with `low` and `high`. The lower
-    panel counts the samples of each bin, on a logarithmic axis because trained networks put most of them in
-    the last. Among many curves, bins of fewer than ten samples get faint marks and no line. Give a new `uirevision`
-    to forget the reader's zoom.
+    Below the diagonal a model is too confident. Bands are drawn for curves with `low` and `high`. The lower panel
+    counts the samples of each bin, on a logarithmic axis because trained networks put most of them in the last. Among
+    many curves, bins of fewer than ten samples get faint markers and no line.
+
+    >>> from smart_core.metrics import reliability
+    >>> table = reliability([0.6, 0.7, 0.8, 0.9], [True, False, True, True], 5)
+    >>> chart = reliability_diagram([Curve(table, "ts")])
+    >>> chart.table[["bin from", "samples", "accuracy"]].dropna().values.tolist()
+    [[0.4, 1.0, 1.0], [0.6, 2.0, 0.5], [0.8, 1.0, 1.0]]
     """
     crowd = Crowd(len(curves))
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.78, 0.22], vertical_spacing=0.04)
-    figure.add_trace(diagonal(dark), row=1, col=1)
+    figure = _panels(dark, [_band(curve) for curve in curves if curve.low is not None and curve.high is not None])
     for curve in curves:
-        if curve.low is not None and curve.high is not None:
-            figure.add_trace(_band(curve), row=1, col=1)
-    for curve in curves:
-        figure.add_trace(_line(curve, crowd), row=1, col=1)
+        line = _points(curve, curve.table.count >= crowd.fewest, crowd)
+        figure.add_trace(line.update(mode="lines+markers", line=crowd.line(style(curve.method))), row=1, col=1)
         if crowd.dense:
-            figure.add_trace(_thin_bins(curve, crowd), row=1, col=1)
+            thin = _points(curve, (curve.table.count > 0) & (curve.table.count < crowd.fewest), crowd)
+            figure.add_trace(thin.update(mode="markers", opacity=0.35, showlegend=False), row=1, col=1)
         figure.add_trace(_counts(curve, crowd), row=2, col=1)
-    figure.update_layout(
-        template=template(dark),
-        height=crowd.height(height),
-        uirevision=uirevision,
-        legend=crowd.legend,
-        barmode="overlay",
-        bargap=0,
-    )
-    figure.update_xaxes(range=[-0.01, 1.02], tickvals=np.linspace(0, 1, 6), tickformat=".0%")
+    top = float(max((curve.table.count.max() for curve in curves), default=1))
+    _axes(figure, crowd, "samples", top, dark, height, uirevision)
+    figure.update_layout(barmode="overlay", bargap=0)
+    return Chart(figure, _alt(curves), joined([_table(curve) for curve in curves]), "reliability")
+
+
+def _panels(dark: bool, bands: Sequence[go.Scatter]) -> go.Figure:
+    """The diagonal and the bands in the upper of two panels."""
+    figure = panels()
+    for trace in (diagonal(dark, name="perfectly calibrated"), *bands):
+        figure.add_trace(trace, row=1, col=1)
+    return figure
+
+
+def _axes(figure: go.Figure, crowd: Crowd, counted: str, top: float, dark: bool, height: int, uirevision: str) -> None:
+    """The axes of both panels; counts range from just below one to just above `top`, with at most four ticks."""
+    lay_out(figure, dark, crowd.height(height), uirevision, legend=crowd.legend)
+    decades = float(np.log10(max(top, 10.0)))
+    figure.update_xaxes(**SHARES)
     figure.update_xaxes(title_text="confidence", row=2, col=1)
-    figure.update_yaxes(title_text="accuracy", range=[-0.01, 1.02], tickformat=".0%", row=1, col=1)
-    figure.update_yaxes(
-        title_text="samples", type="log", range=_log_range(curves), dtick=_decades(curves), row=2, col=1
-    )
-    return Chart(figure, _alt(curves), _table(curves), "reliability")
-
-
-def diagonal(dark: bool) -> go.Scatter:
-    """Where confidence and accuracy agree."""
-    return go.Scatter(
-        x=[0, 1],
-        y=[0, 1],
-        mode="lines",
-        name="perfectly calibrated",
-        line={"color": ink(dark).quiet, "width": 1.2, "dash": "5px,4px"},
-        hoverinfo="skip",
-    )
+    figure.update_yaxes(title_text="accuracy", range=SHARES["range"], tickformat=SHARES["tickformat"], row=1, col=1)
+    ticks = int(np.ceil(decades / 3))
+    figure.update_yaxes(title_text=counted, type="log", range=[-0.3, decades + 0.15], dtick=ticks, row=2, col=1)
 
 
 def _band(curve: Curve) -> go.Scatter:
-    """The region between `low` and `high` as one closed outline, bins from left to right and back."""
     held = curve.table.count > 0
-    at = curve.table.confidence[held]
     low, high = (np.asarray(side)[held] for side in (curve.low, curve.high))
-    return go.Scatter(
-        x=np.concatenate([at, at[::-1]]),
-        y=np.concatenate([low, high[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=translucent(style(curve.method).color, 0.22),
-        line={"width": 0},
-        name=f"{plain(curve.name)}: 95 % band",
-        legendgroup=curve.name,
-        showlegend=False,
-        hoverinfo="skip",
-    )
-
-
-def _line(curve: Curve, crowd: Crowd) -> go.Scatter:
-    look = style(curve.method)
-    line = _points(curve, curve.table.count >= crowd.fewest, crowd)
-    return line.update(mode="lines+markers", line=crowd.line(look))
-
-
-def _thin_bins(curve: Curve, crowd: Crowd) -> go.Scatter:
-    """The bins that hold too few samples to carry the line among many."""
-    thin = _points(curve, (curve.table.count > 0) & (curve.table.count < crowd.fewest), crowd)
-    return thin.update(mode="markers", opacity=0.35, showlegend=False)
+    name = f"{plain(curve.name)}: 95 % band"
+    color = style(curve.method).color
+    return band(curve.table.confidence[held], low, high, color, 0.22, name=name, legendgroup=curve.name)
 
 
 def _points(curve: Curve, held: NDArray[np.bool_], crowd: Crowd) -> go.Scatter:
-    table, look, name = curve.table, style(curve.method), plain(curve.name)
+    table, name = curve.table, plain(curve.name)
     return go.Scatter(
         x=table.confidence[held],
         y=table.accuracy[held],
         name=name,
         legendgroup=curve.name,
-        marker={"color": look.color, "symbol": look.symbol, "size": crowd.marker_size},
+        marker=marker(style(curve.method), crowd.marker_size),
         customdata=np.column_stack([table.count, table.gap, table.edges[:-1], table.edges[1:]])[held],
         hovertemplate=(
             "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}"
@@ -144,70 +138,42 @@ def _counts(curve: Curve, crowd: Crowd) -> go.Bar | go.Scatter:
     """Bars for one curve; for several, outlines that do not hide each other."""
     table, look, name = curve.table, style(curve.method), plain(curve.name)
     if crowd.curves == 1:
-        return _count_bars(table, look, name, curve.name)
-    return go.Scatter(
-        x=np.repeat(table.edges, 2)[1:-1],
-        # an empty bin is drawn at the axis: a logarithm has no zero
-        y=np.repeat(np.maximum(table.count, 0.5), 2),
-        mode="lines",
+        return bars(
+            table.edges,
+            table.count,
+            look.color,
+            0.75,
+            name=name,
+            legendgroup=curve.name,
+            showlegend=False,
+            customdata=np.column_stack([table.edges[:-1], table.edges[1:]]),
+            hovertemplate=f"%{{y:,.0f}} samples in %{{customdata[0]:.3f}}–%{{customdata[1]:.3f}}<extra>{name}</extra>",
+        )
+    return outline(
+        table.edges,
+        np.maximum(table.count, 0.5),  # an empty bin is drawn at the axis: a logarithm has no zero
         line=crowd.outline(look),
         name=name,
         legendgroup=curve.name,
-        showlegend=False,
         customdata=np.repeat(table.count, 2),
         hovertemplate=f"%{{customdata:,.0f}} samples<extra>{name}</extra>",
     )
 
 
-def _count_bars(table: Reliability, look: Style, name: str, group: str) -> go.Bar:
-    return go.Bar(
-        x=(table.edges[:-1] + table.edges[1:]) / 2,
-        y=table.count,
-        width=np.diff(table.edges) * 0.92,
-        marker={"color": translucent(look.color, 0.75), "line": {"width": 0}},
-        name=name,
-        legendgroup=group,
-        showlegend=False,
-        customdata=np.column_stack([table.edges[:-1], table.edges[1:]]),
-        hovertemplate=("%{y:,.0f} samples in %{customdata[0]:.3f}–%{customdata[1]:.3f}" + f"<extra>{name}</extra>"),
-    )
-
-
-def _top(curves: Sequence[Curve]) -> float:
-    return float(max((curve.table.count.max() for curve in curves), default=1))
-
-
-def _log_range(curves: Sequence[Curve]) -> list[float]:
-    """From just below one sample to just above the fullest bin, as powers of ten."""
-    return [-0.3, float(np.log10(max(_top(curves), 10.0))) + 0.15]
-
-
-def _decades(curves: Sequence[Curve]) -> int:
-    """Decades between two ticks: at most four ticks."""
-    return int(np.ceil(np.log10(max(_top(curves), 10.0)) / 3))
-
-
-def _table(curves: Sequence[Curve]) -> pd.DataFrame:
-    import pandas as pd
-
-    frames = []
-    for curve in curves:
-        table = curve.table
-        frame = pd.DataFrame(
-            {
-                "method": curve.name,
-                "bin from": table.edges[:-1],
-                "bin to": table.edges[1:],
-                "samples": table.count,
-                "mean confidence": table.confidence,
-                "accuracy": table.accuracy,
-                "gap": table.gap,
-            }
-        )
-        if curve.low is not None and curve.high is not None:
-            frame["accuracy low"], frame["accuracy high"] = curve.low, curve.high
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+def _table(curve: Curve) -> pd.DataFrame:
+    table = curve.table
+    columns = {
+        "method": curve.name,
+        "bin from": table.edges[:-1],
+        "bin to": table.edges[1:],
+        "samples": table.count,
+        "mean confidence": table.confidence,
+        "accuracy": table.accuracy,
+        "gap": table.gap,
+    }
+    if curve.low is not None and curve.high is not None:
+        columns |= {"accuracy low": curve.low, "accuracy high": curve.high}
+    return pd.DataFrame(columns)
 
 
 def _alt(curves: Sequence[Curve]) -> str:
@@ -228,4 +194,168 @@ def _alt(curves: Sequence[Curve]) -> str:
         f"{percent(only.ece)}. Most of it comes from the {plural(int(table.count[worst]), 'sample')} at confidence "
         f"{percent(table.edges[worst])} to {percent(table.edges[worst + 1])}, which claim "
         f"{percent(table.confidence[worst])} and are right {percent(table.accuracy[worst])} of the time."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Smooth:
+    """One line of the smoothed diagram."""
+
+    id: str
+    label: str
+    error: float
+    sigma: float
+    t: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    """NaN where the curve would rest on too few samples."""
+    samples: NDArray[np.float64]
+    """Samples per `STEP` of confidence."""
+    band: SmoothBand | None
+
+    @classmethod
+    def of(cls, id: str, label: str, confidence: Values, correct: Values, *, fewest: int, band: bool) -> _Smooth:
+        """Smooth with the kernel width of SmoothECE."""
+        p, a = confidence_and_correct(confidence, correct)
+        error = smece(p, a)
+        sigma = max(error, NARROWEST)
+        curve = smoothed(p, a, sigma)
+        shown = effective_samples(curve.density, p.size, sigma) >= fewest
+        accuracy = np.where(shown, curve.accuracy, np.nan)
+        around = smooth_band(p, a, sigma, curve.t.size) if band else None
+        return cls(id, label, error, sigma, curve.t, accuracy, curve.density * p.size * STEP, around)
+
+    @property
+    def look(self) -> Style:
+        return style(self.id)
+
+    @property
+    def worst(self) -> int:
+        """The index that adds most to the error: largest density times gap."""
+        return int(np.nanargmax(np.abs(np.where(np.isnan(self.accuracy), 0, self.t - self.accuracy)) * self.samples))
+
+
+def smooth_reliability(
+    samples: Mapping[str, tuple[Values, Values]],
+    *,
+    labels: Mapping[str, str] | None = None,
+    band: bool | None = None,
+    dark: bool = False,
+    height: int = 520,
+    uirevision: str = "smooth-reliability",
+) -> Chart:
+    """Kernel-smoothed accuracy against confidence, above the density of the confidences.
+
+    `samples` gives (confidence, correct) by method id, `labels` other names than the methods' own. The Gaussian is
+    reflected at 0 and 1 and as wide as the SmoothECE it belongs to, at least 0.001. The curve ends where it would rest
+    on less than one sample, among many curves on less than ten. `band` draws the pointwise 95 % bootstrap band; by
+    default for a single curve.
+
+    >>> chart = smooth_reliability({"ts": ([0.6, 0.7, 0.8, 0.9], [True, False, True, True])})
+    >>> list(chart.table.columns[:3]), round(float(chart.table["SmoothECE"][0]), 2)
+    (['method', 'confidence', 'smoothed accuracy'], 0.1)
+    """
+    crowd = Crowd(len(samples))
+    with_band = len(samples) == 1 if band is None else band
+    curves = [
+        _Smooth.of(id, (labels or {}).get(id) or style(id).label, *pair, fewest=crowd.fewest, band=with_band)
+        for id, pair in samples.items()
+    ]
+    figure = _panels(dark, [_smooth_band(curve, curve.band) for curve in curves if curve.band is not None])
+    for curve in curves:
+        figure.add_trace(_smooth_line(curve, crowd), row=1, col=1)
+        figure.add_trace(_density(curve, crowd), row=2, col=1)
+    top = max((float(curve.samples.max()) for curve in curves), default=10.0)
+    _axes(figure, crowd, "n per 1 %", top, dark, height, uirevision)
+    if crowd.dense:
+        figure.update_layout(legend_title={"text": "smECE", "side": "top"})
+    return Chart(figure, _smooth_alt(curves), joined([_smooth_table(curve) for curve in curves]), "smooth-reliability")
+
+
+def _smooth_line(curve: _Smooth, crowd: Crowd) -> go.Scatter:
+    name = plain(curve.label)
+    measure = "" if crowd.dense else ": smECE"  # among many the legend's title says it
+    return go.Scatter(
+        x=curve.t,
+        y=curve.accuracy,
+        mode="lines",
+        name=f"{name}{measure} {percent(curve.error)}",
+        legendgroup=curve.id,
+        line=crowd.line(curve.look),
+        connectgaps=False,
+        customdata=np.column_stack([curve.t - curve.accuracy, curve.samples]),
+        hovertemplate=(
+            "confidence %{x:.1%}<br>smoothed accuracy %{y:.1%}<br>gap %{customdata[0]:+.1%}"
+            f"<br>%{{customdata[1]:,.1f}} samples per 1 %<extra>{name}</extra>"
+        ),
+    )
+
+
+def _smooth_band(curve: _Smooth, band: SmoothBand) -> go.Scatter:
+    """One closed outline for each stretch of the curve, with a gap between stretches."""
+    shown = np.isfinite(curve.accuracy) & np.isfinite(band.low)
+    x: list[float] = []
+    y: list[float] = []
+    for stretch in np.split(np.flatnonzero(shown), np.flatnonzero(np.diff(np.flatnonzero(shown)) > 1) + 1):
+        back = stretch[::-1]
+        x += [*band.t[stretch], *band.t[back], np.nan]
+        y += [*band.low[stretch], *band.high[back], np.nan]
+    return go.Scatter(
+        x=x[:-1],
+        y=y[:-1],
+        mode="lines",
+        fill="toself",
+        fillcolor=translucent(curve.look.color, 0.22),
+        line={"width": 0},
+        name=f"{plain(curve.label)}: 95 % band",
+        legendgroup=curve.id,
+        **QUIET,
+    )
+
+
+def _density(curve: _Smooth, crowd: Crowd) -> go.Scatter:
+    name, alone = plain(curve.label), crowd.curves == 1
+    return go.Scatter(
+        x=curve.t,
+        y=np.maximum(curve.samples, 0.5),  # where there are none it is drawn at the axis: a logarithm has no zero
+        mode="lines",
+        line=crowd.outline(curve.look),
+        fill="tozeroy" if alone else None,
+        fillcolor=translucent(curve.look.color, 0.4) if alone else None,
+        name=name,
+        legendgroup=curve.id,
+        showlegend=False,
+        customdata=curve.samples,
+        hovertemplate=f"%{{customdata:,.1f}} samples per 1 % at %{{x:.1%}}<extra>{name}</extra>",
+    )
+
+
+def _smooth_table(curve: _Smooth) -> pd.DataFrame:
+    columns = {
+        "method": curve.label,
+        "confidence": curve.t,
+        "smoothed accuracy": curve.accuracy,
+        "samples per 0.01 of confidence": curve.samples,
+        "SmoothECE": curve.error,
+        "kernel width": curve.sigma,
+    }
+    if curve.band is not None:
+        columns |= {"accuracy low": curve.band.low, "accuracy high": curve.band.high}
+    return pd.DataFrame(columns)
+
+
+def _smooth_alt(curves: Sequence[_Smooth]) -> str:
+    if not curves:
+        return "Smoothed reliability diagram without any curve."
+    if len(curves) == 1:
+        (only,) = curves
+        worst = only.worst
+        return (
+            f"Smoothed reliability diagram of {only.label}: SmoothECE {percent(only.error)}; most of it at confidence "
+            f"{percent(only.t[worst])}, where the smoothed accuracy is {percent(only.accuracy[worst])}."
+        )
+    ranked = sorted(curves, key=lambda curve: curve.error)
+    return (
+        f"Smoothed reliability diagrams of {plural(len(curves), 'method')}: SmoothECE is smallest for "
+        f"{ranked[0].label} ({percent(ranked[0].error)}) and largest for {ranked[-1].label} "
+        f"({percent(ranked[-1].error)})."
     )

@@ -1,32 +1,36 @@
-"""Tables over seeds: objectives and indicators as cells, data efficiency as curves."""
+"""Tables over seeds as coloured cells with their numbers: ablation, sensitivity and shift."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named
-from smart_core.figures.cells import Mark, OverSeeds, best_cell, cell_heatmap
-from smart_core.figures.chart import Chart
-from smart_core.figures.crowd import Crowd
-from smart_core.figures.theme import PALETTE, ink, plain, style, template, translucent
-from smart_core.formatting import join_words, metric_label, metric_value, shorten, tick_format
+from smart_core.experiments.paper import DEFAULT
+from smart_core.experiments.results import OverSeeds, SeedTable
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.experiments.shift import Shift
+from smart_core.figures.chart import Chart, lay_out, legend_entry
+from smart_core.figures.theme import PALETTE, ink, plain, sequential, style
+from smart_core.formatting import join_words, metric_label, metric_number, metric_value, shorten
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 
-if TYPE_CHECKING:
-    import pandas as pd
+Place = tuple[int, int]
+"""Row and column of a cell."""
 
-    from smart_core.experiments.results import SeedTable
-
-BANDS_UP_TO = 6
-"""Curves up to which the spread over seeds is shaded."""
+WIDE = 6
+"""Columns from which on the numbers are smaller, for narrow screens."""
 
 
 def label_of(kind: str, value: Any) -> str:
-    """What a row or column of a table is called, unescaped: methods, objectives and indicators by their own labels."""
+    """The name of a row or column of a table, unescaped: methods, objectives and indicators by their own labels."""
     if kind == "method" and value in PALETTE:
         return style(value).label
     if kind == "objective" and value in OBJECTIVES:
@@ -49,192 +53,316 @@ def seed_table_heatmap(
 
     The table's columns (objectives, indicators) run down the side, where there is room for their names, and its rows
     (methods) across.
+
+    >>> from smart_core.experiments import paper
+    >>> chart = seed_table_heatmap(paper.objectives("ResNet-50"), source="the paper")
+    >>> chart.name, list(chart.table.columns), len(chart.table)
+    ('objectives', ['method', 'objective', 'ECE', 'ECE std over seeds', 'seeds'], 18)
     """
     name = metric or table.metric
-    cells = OverSeeds.of(np.asarray(table.metrics[name], dtype=np.float64)).transposed()
+    cells = _transposed(table, name)
     down = [label_of(table.column_name, value) for value in table.columns]
     across = [label_of(table.row_name, value) for value in table.rows]
-    better = metric_named(name).higher_is_better
-    best = best_cell(cells.mean, higher_is_better=better)
-    figure = cell_heatmap(
-        cells.mean,
-        [[cells.text(name, i, j) for j in range(len(across))] for i in range(len(down))],
-        [
-            [f"{plain(side)}, {plain(top)}<br>{cells.words(name, i, j)}" for j, top in enumerate(across)]
-            for i, side in enumerate(down)
-        ],
-        [plain(label) for label in down],
-        [plain(label) for label in across],
-        caption=metric_label(name),
-        marks=[] if best is None else [Mark(*best, f"{'highest' if better else 'lowest'} on test")],
-        dark=dark,
-        height=height,
-        uirevision=uirevision,
-    )
-    return Chart(
-        figure,
-        _heatmap_alt(table, cells, name, down, across, source),
-        cell_table(table, cells, name),
-        f"{table.column_name}s",
-    )
-
-
-def cell_table(table: SeedTable, cells: OverSeeds, metric: str) -> pd.DataFrame:
-    """The cells one a row, as they are drawn: the table's columns down the side."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        [
-            {table.row_name: row, table.column_name: column, **cells.record(metric, i, j)}
-            for i, column in enumerate(table.columns)
-            for j, row in enumerate(table.rows)
+    best = best_cell(cells.mean, name)
+    marks = [] if best is None else [Mark(*best, f"{_extreme(name)} on test")]
+    rows, columns = ([plain(label) for label in labels] for labels in (down, across))
+    figure = cell_heatmap(cells, name, rows, columns, marks, dark=dark, height=height, uirevision=uirevision)
+    head = f"{metric_named(name).label} by {table.column_name} and {table.row_name}{_from(source)}"
+    alt = f"{head}: no cell is computed yet."
+    if best is not None:
+        own = [(j, best_cell(cells.mean[:, j : j + 1], name)) for j in range(len(across))]
+        each = [f"{across[j]} {_at(cells, name, (at[0], j))} with {down[at[0]]}" for j, at in own if at is not None]
+        words = [
+            f"{head}: {_extreme(name)} for each {table.row_name}: {join_words(each)}",
+            f"The {_extreme(name)} are chosen on test, so their own values are optimistic",
+            *_open(cells, "have no value yet"),
         ]
+        alt = ". ".join(words) + "."
+    return Chart(figure, alt, _transposed_table(table, cells, name), f"{table.column_name}s")
+
+
+def sensitivity_heatmap(
+    result: Sensitivity,
+    metric: str | None = None,
+    paper_default: tuple[float, float] | None = DEFAULT,
+    *,
+    source: str = "",
+    dark: bool = False,
+    height: int | None = None,
+    uirevision: str = "sensitivity",
+) -> Chart:
+    """Mean over seeds at every (sigma, delta), sigmas down the side; the paper's default framed, the best cell starred.
+
+    Cells not computed yet are empty, so that a running study fills the figure cell by cell. `source` says whose
+    numbers they are, such as "the paper, table hyperparam_resnet50".
+
+    >>> from smart_core.experiments import paper
+    >>> sensitivity_heatmap(paper.sensitivity_grid()).alt.split(": ")[0]
+    'ECE of SMART over 5 values of sigma and 4 of delta'
+    """
+    name = metric or result.metric
+    cells = result.over_seeds(name)
+    best, default = best_cell(cells.mean, name), _place(result, paper_default)
+    marks = [] if default is None else [Mark(*default, "paper's default", outline=True)]
+    marks += [] if best is None else [Mark(*best, f"{_extreme(name)} on test")]
+    sigmas, deltas = ([f"{value:g}" for value in axis] for axis in (result.sigmas, result.deltas))
+    hover = [f"σ = {sigma}" for sigma in sigmas], [f"δ = {delta}" for delta in deltas]
+    figure = cell_heatmap(
+        cells, name, sigmas, deltas, marks, hover=hover, dark=dark, height=height, uirevision=uirevision
     )
+    figure.update_xaxes(title_text="δ")
+    figure.update_yaxes(title_text="σ")
+    pairs = [(sigma, delta) for sigma in result.sigmas for delta in result.deltas]
+    table = pd.DataFrame([{"sigma": s, "delta": d} for s, d in pairs]).join(_numbers(cells, name))
+    return Chart(figure, _sensitivity_alt(result, cells, name, best, default, source), table, "sensitivity")
 
 
-def _heatmap_alt(
-    table: SeedTable, cells: OverSeeds, metric: str, down: list[str], across: list[str], source: str
+def _place(result: Sensitivity, pair: tuple[float, float] | None) -> Place | None:
+    """Row and column of (sigma, delta); None where the grid does not hold it."""
+    if pair is None:
+        return None
+    axes = zip((result.sigmas, result.deltas), pair, strict=True)
+    row, column = (np.flatnonzero(np.isclose(axis, value)) for axis, value in axes)
+    return (int(row[0]), int(column[0])) if row.size and column.size else None
+
+
+def _sensitivity_alt(
+    result: Sensitivity, cells: OverSeeds, metric: str, best: Place | None, default: Place | None, source: str
 ) -> str:
-    label, better = metric_named(metric).label, metric_named(metric).higher_is_better
-    whose = f" ({shorten(source, 80)})" if source else ""
-    head = f"{label} by {table.column_name} and {table.row_name}{whose}"
-    best = best_cell(cells.mean, higher_is_better=better)
+    sizes = f"{len(result.sigmas)} values of sigma and {len(result.deltas)} of delta"
+    head = f"{metric_named(metric).label} of SMART over {sizes}{_from(source)}"
     if best is None:
         return f"{head}: no cell is computed yet."
-    extreme = "highest" if better else "lowest"
-    columns = []
-    for j, name in enumerate(across):
-        own = best_cell(cells.mean[:, j : j + 1], higher_is_better=better)
-        if own is not None:
-            columns.append(f"{name} {metric_value(metric, cells.mean[own[0], j])} with {down[own[0]]}")
-    words = [f"{head}: {extreme} for each {table.row_name}: {join_words(columns)}"]
-    words.append(f"The {extreme} are chosen on test, so their own values are optimistic")
-    missing = int((cells.seeds == 0).sum())
-    if missing:
-        words.append(f"{missing} of {cells.seeds.size} cells have no value yet")
-    return ". ".join(words) + "."
+    worst = best_cell(cells.mean, metric, worst=True) or best
+
+    def at(place: Place) -> str:
+        where = f"sigma {result.sigmas[place[0]]:g}, delta {result.deltas[place[1]]:g}"
+        return f"{_at(cells, metric, place)} at {where}"
+
+    most = int(cells.seeds.max(initial=0))
+    first = f"{head}, {most} seeds per cell" if most > 1 else head
+    first += f": {_extreme(metric)} {at(best)}, {_extreme(metric, worst=True)} {at(worst)}"
+    if default is not None and cells.seeds[default]:
+        first += f"; the paper's default has {_at(cells, metric, default)}"
+    optimistic = f"The {_extreme(metric)} cell is chosen on test, so its own value is optimistic"
+    return ". ".join([first, optimistic, *_open(cells, "are not computed yet")]) + "."
 
 
-def efficiency_curves(
-    table: SeedTable,
+def shift_heatmap(
+    shift: Shift,
     metric: str | None = None,
     *,
-    floor: float | None = None,
     dark: bool = False,
-    height: int = 460,
-    uirevision: str = "efficiency",
+    height: int | None = None,
+    uirevision: str = "shift",
 ) -> Chart:
-    """The metric against the number of validation samples, a line a method, shaded by one std over seeds.
-
-    `floor` draws the metric that a perfectly calibrated model would show on the test set. Sizes at which a method
-    could not be fitted are left out of its line.
-    """
-    name = metric or table.metric
-    kind = metric_named(name)
-    cells = OverSeeds.of(np.asarray(table.metrics[name], dtype=np.float64))
-    sizes = np.asarray(table.columns, dtype=np.float64)
-    crowd = Crowd(len(table.rows))
-    figure = go.Figure()
-    if len(table.rows) <= BANDS_UP_TO:
-        for i, method in enumerate(table.rows):
-            band = _band(sizes, cells, i, str(method))
-            if band is not None:
-                figure.add_trace(band)
-    for i, method in enumerate(table.rows):
-        figure.add_trace(_line(sizes, cells, i, str(method), name, crowd))
-    if floor is not None:
-        figure.add_trace(
-            go.Scatter(
-                x=[sizes.min(), sizes.max()],
-                y=[floor, floor],
-                mode="lines",
-                name=f"noise floor {metric_value(name, floor)}",
-                line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
-                hoverinfo="skip",
-            )
+    """The metric of every method (across) in every group (down) as numbers in cells; the best of each group starred."""
+    name = metric or shift.metric
+    cells = _transposed(shift, name)
+    down = [plain(group, 24) for group in shift.columns]
+    across = [label_of("method", method) for method in shift.rows]
+    best = [best_cell(cells.mean[i : i + 1], name) for i in range(len(down))]
+    # one legend entry stands for the stars of all groups
+    marks = [Mark(i, own[1], "best of its group") for i, own in enumerate(best) if own is not None]
+    columns = [plain(label) for label in across]
+    figure = cell_heatmap(cells, name, down, columns, marks, empty="–", dark=dark, height=height, uirevision=uirevision)
+    head = f"{metric_named(name).label} of {len(across)} methods in {len(best)} groups"
+    alt = f"{head}: no value yet."
+    if marks:
+        wins = np.bincount([mark.column for mark in marks], minlength=len(across))
+        most = int(wins.argmax())
+        worst = best_cell(cells.mean, name, worst=True) or (0, 0)
+        where = f"{across[worst[1]]} on {shorten(shift.columns[worst[0]])}"
+        alt = (
+            f"{head}: {across[most]} is best in {wins[most]} of {len(marks)} groups; the worst cell is {where} with "
+            f"{_at(cells, name, worst)}."
         )
-    figure.update_layout(
-        template=template(dark), height=crowd.height(height), uirevision=uirevision, legend=crowd.legend
-    )
-    figure.update_xaxes(title_text="validation samples", type="log", **_size_ticks(sizes))
-    figure.update_yaxes(title_text=kind.label, tickformat=tick_format(name), nticks=6, rangemode="tozero")
-    return Chart(
-        figure, _efficiency_alt(table, cells, name, floor), _efficiency_table(table, cells, name), "efficiency"
-    )
+    return Chart(figure, alt, _transposed_table(shift, cells, name), "shift")
 
 
-def _size_ticks(sizes: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Powers of ten within reach and the two ends: few enough for a narrow screen."""
-    low, high = float(sizes.min()), float(sizes.max())
-    decades = [10.0**power for power in range(8) if low * 1.5 < 10.0**power < high / 1.5]
-    ticks = [low, *decades, high] if high > low else [low]
-    room = 0.04 * max(np.log10(high / low), 0.5)
-    return {
-        "tickvals": ticks,
-        "ticktext": [f"{tick:,.0f}" for tick in ticks],
-        "range": [np.log10(low) - room, np.log10(high) + room],
-    }
+def _transposed(table: SeedTable, metric: str) -> OverSeeds:
+    """The cells with the table's columns down the side."""
+    return OverSeeds.of(np.swapaxes(table.metrics[metric], 0, 1))
 
 
-def _band(sizes: np.ndarray[Any, Any], cells: OverSeeds, i: int, method: str) -> go.Scatter | None:
-    known = np.isfinite(cells.std[i])
-    if known.sum() < 2:
-        return None
-    at, mean, std = sizes[known], cells.mean[i, known], cells.std[i, known]
-    return go.Scatter(
-        x=np.concatenate([at, at[::-1]]),
-        y=np.concatenate([np.maximum(mean - std, 0.0), (mean + std)[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=translucent(style(method).color, 0.14),
-        line={"width": 0},
-        name=f"{plain(label_of('method', method))}: spread",
-        legendgroup=method,
-        showlegend=False,
-        hoverinfo="skip",
-    )
+def _transposed_table(table: SeedTable, cells: OverSeeds, metric: str) -> pd.DataFrame:
+    """One cell per row, as drawn: the table's columns down the side."""
+    pairs = [{table.row_name: row, table.column_name: column} for column in table.columns for row in table.rows]
+    return pd.DataFrame(pairs).join(_numbers(cells, metric))
 
 
-def _line(sizes: np.ndarray[Any, Any], cells: OverSeeds, i: int, method: str, metric: str, crowd: Crowd) -> go.Scatter:
-    known = np.isfinite(cells.mean[i])
-    look, label = style(method), plain(label_of("method", method))
-    return go.Scatter(
-        x=sizes[known],
-        y=cells.mean[i, known],
-        mode="lines+markers",
-        name=label,
-        legendgroup=method,
-        line=crowd.line(look),
-        marker={"color": look.color, "symbol": look.symbol, "size": crowd.marker_size},
-        customdata=[cells.words(metric, i, int(j)) for j in np.flatnonzero(known)],
-        hovertemplate=f"%{{x:,.0f}} samples<br>%{{customdata}}<extra>{label}</extra>",
-    )
+def _numbers(cells: OverSeeds, metric: str) -> pd.DataFrame:
+    label = metric_named(metric).label
+    columns = {label: cells.mean, f"{label} std over seeds": cells.std, "seeds": cells.seeds}
+    return pd.DataFrame({name: values.ravel() for name, values in columns.items()})
 
 
-def _efficiency_alt(table: SeedTable, cells: OverSeeds, metric: str, floor: float | None) -> str:
-    label, better = metric_named(metric).label, metric_named(metric).higher_is_better
-    sizes = [int(size) for size in table.columns]
-    words = [f"{label} of {len(table.rows)} methods fitted on {min(sizes):,} to {max(sizes):,} validation samples"]
-    for place in (int(np.argmin(sizes)), int(np.argmax(sizes))):
-        own = best_cell(cells.mean[:, place : place + 1], higher_is_better=better)
-        if own is not None:
-            best = f"{label_of('method', table.rows[own[0]])} with {metric_value(metric, cells.mean[own[0], place])}"
-            words.append(f"at {sizes[place]:,} the {'highest' if better else 'lowest'} is {best}")
-    if floor is not None:
-        words.append(f"the noise floor is {metric_value(metric, floor)}")
+def _at(cells: OverSeeds, metric: str, place: Place) -> str:
+    return metric_value(metric, cells.mean[place])
+
+
+def _extreme(metric: str, *, worst: bool = False) -> str:
+    return "highest" if metric_named(metric).higher_is_better is not worst else "lowest"
+
+
+def _from(source: str) -> str:
+    return f" ({shorten(source, 80)})" if source else ""
+
+
+def _open(cells: OverSeeds, state: str) -> list[str]:
     missing = int((cells.seeds == 0).sum())
-    end = f". {missing} of {cells.seeds.size} points have no value." if missing else "."
-    return words[0] + (": " + "; ".join(words[1:]) if len(words) > 1 else "") + end
+    return [f"{missing} of {cells.seeds.size} cells {state}"] if missing else []
 
 
-def _efficiency_table(table: SeedTable, cells: OverSeeds, metric: str) -> pd.DataFrame:
-    import pandas as pd
+def best_cell(mean: NDArray[np.float64], metric: str, *, worst: bool = False) -> Place | None:
+    """Row and column of the best (or worst) mean; None while no cell is filled."""
+    if not np.isfinite(mean).any():
+        return None
+    sign = -1.0 if metric_named(metric).higher_is_better is not worst else 1.0
+    row, column = np.unravel_index(int(np.nanargmin(sign * mean)), mean.shape)
+    return int(row), int(column)
 
-    return pd.DataFrame(
-        [
-            {"method": method, "validation samples": int(size), **cells.record(metric, i, j)}
-            for i, method in enumerate(table.rows)
-            for j, size in enumerate(table.columns)
-            if cells.seeds[i, j]
-        ]
+
+def cell_text(cells: OverSeeds, metric: str, place: Place) -> str:
+    """The text in a cell: the mean, and below it the spread if several seeds ran."""
+    mean, spread = (metric_number(metric, float(values[place])) for values in (cells.mean, cells.std))
+    return f"{mean}<br>±{spread}" if mean and spread else mean
+
+
+def cell_words(cells: OverSeeds, metric: str, place: Place) -> str:
+    """A cell in words: value, spread and seeds."""
+    if not cells.seeds[place]:
+        return "no value yet"
+    words = f"{metric_named(metric).label} {_at(cells, metric, place)}"
+    if cells.seeds[place] > 1:
+        words += f" ± {metric_value(metric, cells.std[place])} over {cells.seeds[place]} seeds"
+    return words
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A cell that is pointed out, and its entry in the legend."""
+
+    row: int
+    column: int
+    name: str
+    outline: bool = False
+    """Framed if true, else with a star before its number."""
+
+
+def cell_heatmap(
+    cells: OverSeeds,
+    metric: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    marks: Sequence[Mark] = (),
+    *,
+    hover: tuple[Sequence[str], Sequence[str]] | None = None,
+    empty: str = "not yet",
+    dark: bool,
+    height: int | None,
+    uirevision: str,
+) -> go.Figure:
+    """Cells coloured by their mean, with mean and spread written in them; the first row is on top.
+
+    Cells without a value have no colour and say `empty`. Where columns are many, only the mean is written; the hover
+    text has the rest. `rows` and `columns` must be escaped already; `hover` names them in the hover text. Every cell is
+    a point that can be selected: x is its column, y its row.
+    """
+    wide, values = len(columns) >= WIDE, cells.mean
+    places = list(np.ndindex(values.shape))
+    starred = {(mark.row, mark.column) for mark in marks if not mark.outline}
+    texts = [_written(cell_text(cells, metric, place), empty, star=place in starred, wide=wide) for place in places]
+    sides, tops = hover or (rows, columns)
+    words = [f"{sides[i]}, {tops[j]}<br>{cell_words(cells, metric, (i, j))}" for i, j in places]
+    axes = {"x": list(range(len(columns))), "y": list(range(len(rows)))}
+    figure = go.Figure()
+    figure.add_heatmap(z=values, **axes, hoverinfo="skip", colorscale=sequential(dark), showscale=False, xgap=2, ygap=2)
+    figure.add_trace(_selectable(values.shape, words, dark))
+    for mark in {mark.name: mark for mark in marks}.values():  # several stars may share one entry
+        figure.add_trace(_legend_entry(mark, dark))
+    for mark in marks:
+        if mark.outline:
+            corners = {"x0": mark.column - 0.5, "x1": mark.column + 0.5, "y0": mark.row - 0.5, "y1": mark.row + 0.5}
+            figure.add_shape(type="rect", **corners, line={"color": ink(dark).text, "width": 3})
+    tall = any("<br>" in text for text in texts)
+    lay_out(
+        figure,
+        dark,
+        height or 90 + (46 if tall else 34) * len(rows),
+        uirevision,
+        annotations=[
+            # annotations, which a selection does not dim
+            {"x": j, "y": i, "text": text, "showarrow": False, "font": {"size": 9 if wide else 12, "color": color}}
+            for (i, j), text, color in zip(places, texts, cell_inks(values, dark), strict=True)
+        ],
+        clickmode="event+select",
+        hoverdistance=-1,  # the nearest point is always that of the cell under the pointer
+        legend={"title": {"text": metric_label(metric) + " ", "font": {"size": 12}}, "font": {"size": 12}},
     )
+    axis = {"showgrid": False, "zeroline": False, "tickmode": "array", "tickfont": {"size": 11 if wide else 13}}
+    across = {"tickvals": axes["x"], "ticktext": list(columns), "range": [-0.5, len(columns) - 0.5]}
+    # a label that leans to the left ends at its column and is never cut off at the right
+    figure.update_xaxes(**axis, **across, autotickangles=[0, -45, -90])
+    figure.update_yaxes(**axis, tickvals=axes["y"], ticktext=list(rows), range=[len(rows) - 0.5, -0.5])
+    return figure
+
+
+def _written(text: str, empty: str, *, star: bool, wide: bool) -> str:
+    """A cell's text; in a narrow one the star stands below its number."""
+    if not text:
+        return empty
+    if wide:
+        first = text.split("<br>")[0]
+        return f"<b>{first}</b><br>★" if star else first
+    return f"★ {text}" if star else text
+
+
+def _selectable(shape: tuple[int, ...], words: Sequence[str], dark: bool) -> go.Scatter:
+    """One invisible point per cell: the cells of a heat map cannot be selected."""
+    y, x = np.indices(shape)
+    return go.Scatter(
+        x=x.ravel(),
+        y=y.ravel(),
+        mode="markers",
+        marker={"symbol": "square", "size": 26, "color": ink(dark).text, "opacity": 0},
+        selected={"marker": {"opacity": 0.25}},
+        unselected={"marker": {"opacity": 0}},
+        customdata=list(words),
+        hovertemplate="%{customdata}<extra></extra>",
+        name="cells",
+        showlegend=False,
+    )
+
+
+def cell_inks(values: NDArray[np.float64], dark: bool) -> list[str]:
+    """Black or white for each cell, row by row, whichever has more contrast on its colour; quiet where it has none."""
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    inks = []
+    for value in values.ravel().tolist():
+        if not np.isfinite(value):
+            inks.append(ink(dark).quiet)
+            continue
+        # plotly gives a grid of one value the middle of the scale
+        light = _luminance((value - low) / (high - low) if high > low else 0.5, dark)
+        # WCAG: (light + .05) / .05 against black, 1.05 / (light + .05) against white
+        inks.append("#000000" if (light + 0.05) ** 2 > 0.05 * 1.05 else "#FFFFFF")
+    return inks
+
+
+def _luminance(place: float, dark: bool) -> float:
+    """WCAG's relative luminance of the colour scale at a place from 0 to 1."""
+    scale = sequential(dark)
+    parts = []
+    for start in (1, 3, 5):
+        stops = [int(color[start : start + 2], 16) / 255.0 for _, color in scale]
+        level = np.interp(place, [stop for stop, _ in scale], stops)
+        parts.append(level / 12.92 if level <= 0.04045 else ((level + 0.055) / 1.055) ** 2.4)
+    return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+
+def _legend_entry(mark: Mark, dark: bool) -> go.Scatter:
+    symbol, width = ("square-open", 2.5) if mark.outline else ("star", 0)
+    look = {"symbol": symbol, "size": 11, "color": ink(dark).text, "line": {"width": width}}
+    return legend_entry(mark.name, marker=look, showlegend=True)

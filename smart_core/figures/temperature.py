@@ -1,34 +1,45 @@
-"""The learned temperature against an indicator of hardness, over the density of the test samples."""
+"""The learned temperature against an indicator of hardness, above the density of the test samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
+from numpy.typing import NDArray
 
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import SERIES, Style, ink, plain, style, template, translucent
+from smart_core.figures.chart import (
+    QUIET,
+    Chart,
+    band,
+    bars,
+    joined,
+    lay_out,
+    legend_entry,
+    marker,
+    outline,
+    panels,
+    shade,
+)
+from smart_core.figures.theme import SERIES, Style, ink, plain, style, translucent
 from smart_core.formatting import plural, shorten
 from smart_core.indicators import INDICATORS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST = len(SERIES)
 SEED_LINES_UP_TO = 10
 WIDE_RANGE = 50.0
 """Ratio of the largest to the smallest temperature drawn from which on the axis is logarithmic."""
 
+Curves = Mapping[str, TemperatureCurve]
 Temperatures = float | Mapping[str, float] | None
 
 
 def temperature_chart(
-    curves: Mapping[str, TemperatureCurve],
+    curves: Curves,
     ts: Temperatures = None,
     *,
     dark: bool = False,
@@ -37,22 +48,31 @@ def temperature_chart(
 ) -> Chart:
     """T against the indicator for up to four data sets or methods, by name; below, the share of test samples.
 
-    A line is the mean over seeds; the shade around it spans the seeds or, for a method whose T is not a function of
-    the indicator alone, 80 % of the samples. It is dotted where the validation set had no sample. `ts` is the
-    temperature of TS, one for all or one a name.
+    A line is the mean over seeds; the band around it spans the seeds or, for a method whose T is not a function of the
+    indicator alone, 80 % of the samples. It is dotted where the validation set had no sample. `ts` is the temperature
+    of TS, one for all curves or one per name.
+
+    >>> import smart_core as sc
+    >>> from smart_core.analysis.temperature_curve import temperature_curve
+    >>> data = sc.simulate_set(200, 200, 4, seed=0)
+    >>> fits = [sc.SMART(seed=0, epochs=3).fit(data.validation.logits, data.validation.labels)]
+    >>> chart = temperature_chart({"simulated": temperature_curve(fits, data.test, points=20)}, ts=1.5)
+    >>> chart.table["quantity"].unique().tolist()[0], len(chart.table)
+    ('T, mean over seeds', 121)
     """
     _check(curves)
     looks = _looks(curves)
     low, high = _x_range(curves)
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.78, 0.22], vertical_spacing=0.04)
+    alone = len(curves) == 1
+    figure = panels()
     for name, curve in curves.items():
-        for trace in _curve_traces(name, curve, looks[name], _seeds_drawn(curves, curve), alone=len(curves) == 1):
+        for trace in _curve_traces(name, curve, looks[name], _seeds_drawn(curves, curve), alone=alone):
             figure.add_trace(trace, row=1, col=1)
-        figure.add_trace(_density(name, curve, looks[name], alone=len(curves) == 1), row=2, col=1)
+        figure.add_trace(_density(name, curve, looks[name], alone=alone), row=2, col=1)
     for trace in _ts_lines(ts, looks, low, high):
         figure.add_trace(trace, row=1, col=1)
-    _shade(figure, curves, low, high, dark)
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0)
+    _shade_outside(figure, curves, low, high, dark)
+    lay_out(figure, dark, height, uirevision, bargap=0)
     figure.update_xaxes(range=[low, high], nticks=7)
     figure.update_xaxes(title_text=_indicator(curves).lower(), row=2, col=1)
     figure.update_yaxes(title_text="temperature", nticks=6, row=1, col=1, **_y_axis(curves, ts))
@@ -60,32 +80,32 @@ def temperature_chart(
     return Chart(figure, _alt(curves, ts), _table(curves, ts), "temperature")
 
 
-def _check(curves: Mapping[str, TemperatureCurve]) -> None:
+def _check(curves: Curves) -> None:
     if not 1 <= len(curves) <= MOST:
         raise CalibrationError(f"{plural(len(curves), 'curve')} cannot be drawn in one figure; give 1 to {MOST}.")
     if len({curve.indicator for curve in curves.values()}) > 1:
         raise CalibrationError("The curves are against different indicators; give those of one indicator.")
 
 
-def _indicator(curves: Mapping[str, TemperatureCurve]) -> str:
+def _indicator(curves: Curves) -> str:
     return INDICATORS[next(iter(curves.values())).indicator].label
 
 
-def _looks(curves: Mapping[str, TemperatureCurve]) -> dict[str, Style]:
-    """Each method's own look where the methods differ, else one by place."""
+def _looks(curves: Curves) -> dict[str, Style]:
+    """Each method's own style if the methods differ, else one by position."""
     methods = [curve.method for curve in curves.values()]
     if len(set(methods)) == len(methods):
         return {name: style(curve.method) for name, curve in curves.items()}
     return dict(zip(curves, SERIES, strict=False))
 
 
-def _x_range(curves: Mapping[str, TemperatureCurve]) -> tuple[float, float]:
+def _x_range(curves: Curves) -> tuple[float, float]:
     low = min(float(curve.edges[0]) for curve in curves.values())
     high = max(float(curve.edges[-1]) for curve in curves.values())
     return low, high
 
 
-def _y_axis(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> dict[str, Any]:
+def _y_axis(curves: Curves, ts: Temperatures) -> dict[str, Any]:
     """From 0, or logarithmic where temperatures differ by an order of magnitude and more."""
     drawn = np.concatenate([np.ravel(part) for curve in curves.values() for part in (curve.mean, *_spread(curve))])
     drawn = np.concatenate([drawn, list(_ts_values(ts, curves).values())])
@@ -95,8 +115,8 @@ def _y_axis(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> dict[st
     return {"rangemode": "tozero"}
 
 
-def _spread(curve: TemperatureCurve) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Lower and upper end of the shade."""
+def _spread(curve: TemperatureCurve) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper end of the band."""
     if curve.low is not None and curve.high is not None:
         return curve.low, curve.high
     return curve.temperature.min(axis=0), curve.temperature.max(axis=0)
@@ -106,33 +126,22 @@ def _legend_name(name: str, curve: TemperatureCurve) -> str:
     return f"{plain(name)}, r = {curve.r:.2f}" if np.isfinite(curve.r) else f"{plain(name)}, one T for all"
 
 
-def _seeds_drawn(curves: Mapping[str, TemperatureCurve], curve: TemperatureCurve) -> np.ndarray[Any, Any]:
+def _seeds_drawn(curves: Curves, curve: TemperatureCurve) -> NDArray[np.float64]:
     """The seeds' own lines (seeds, P): those of a single exact curve, where they are more than one and not many."""
     wanted = len(curves) == 1 and curve.exact and 1 < len(curve.temperature) <= SEED_LINES_UP_TO
     return curve.temperature if wanted else curve.temperature[:0]
 
 
 def _curve_traces(
-    name: str, curve: TemperatureCurve, look: Style, seed_lines: np.ndarray[Any, Any], *, alone: bool
+    name: str, curve: TemperatureCurve, look: Style, seed_lines: NDArray[np.float64], *, alone: bool
 ) -> list[go.Scatter]:
     traces = []
     low, high = _spread(curve)
     seeds = len(curve.temperature)
     if not curve.exact or seeds > 1:
-        traces.append(
-            go.Scatter(
-                x=np.concatenate([curve.x, curve.x[::-1]]),
-                y=np.concatenate([low, high[::-1]]),
-                mode="lines",
-                fill="toself",
-                fillcolor=translucent(look.color, 0.18),
-                line={"width": 0},
-                name=f"range of {seeds} seeds" if curve.exact else "80 % of the samples",
-                legendgroup=f"{name}: shade" if alone else name,
-                showlegend=alone,
-                hoverinfo="skip",
-            )
-        )
+        words = f"range of {seeds} seeds" if curve.exact else "80 % of the samples"
+        group = f"{name}: shade" if alone else name
+        traces.append(band(curve.x, low, high, look.color, 0.18, name=words, legendgroup=group, showlegend=alone))
     if len(seed_lines):
         traces.append(_seed_lines(curve.x, seed_lines, look, name))
     inside = curve.supported
@@ -147,73 +156,51 @@ def _curve_traces(
 
 
 def _mean_line(
-    name: str, curve: TemperatureCurve, look: Style, y: np.ndarray[Any, Any], *, dash: str, showlegend: bool
+    name: str, curve: TemperatureCurve, look: Style, y: NDArray[np.float64], *, dash: str, showlegend: bool
 ) -> go.Scatter:
-    few = len(curve.x) < 8
+    spread = " ± %{customdata:.3f} over seeds" if len(curve.temperature) > 1 else ""
     return go.Scatter(
         x=curve.x,
         y=[None if np.isnan(value) else float(value) for value in y],
-        mode="lines+markers" if few else "lines",
+        mode="lines+markers" if len(curve.x) < 8 else "lines",
         line={**look.line(), "dash": dash},
-        marker={"color": look.color, "symbol": look.symbol},
+        marker=marker(look),
         name=_legend_name(name, curve),
         legendgroup=name,
         showlegend=showlegend,
-        customdata=curve.std,
+        customdata=curve.std if spread else None,
         hovertemplate=(
-            f"{INDICATORS[curve.indicator].label.lower()} %{{x:.2f}}<br>T = %{{y:.3f}} ± %{{customdata:.3f}} over seeds"
+            f"{INDICATORS[curve.indicator].label.lower()} %{{x:.2f}}<br>T = %{{y:.3f}}{spread}"
             f"<extra>{plain(name)}</extra>"
         ),
     )
 
 
-def _seed_lines(at: np.ndarray[Any, Any], lines: np.ndarray[Any, Any], look: Style, name: str) -> go.Scatter:
-    """Every seed's line in one trace, a gap between two."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for line in lines:
-        x += [*at.tolist(), None]
-        y += [*line.tolist(), None]
-    return go.Scatter(
-        x=x,
-        y=y,
-        mode="lines",
-        line={"color": translucent(look.color, 0.5), "width": 1},
-        name="each seed",
-        legendgroup=name,
-        showlegend=False,
-        hoverinfo="skip",
-    )
+def _seed_lines(at: NDArray[np.float64], lines: NDArray[np.float64], look: Style, name: str) -> go.Scatter:
+    """Every seed's line in one trace, with a gap between two."""
+    x = [value for _ in lines for value in (*at.tolist(), None)]
+    y = [value for line in lines for value in (*line.tolist(), None)]
+    color = {"color": translucent(look.color, 0.5), "width": 1}
+    return go.Scatter(x=x, y=y, mode="lines", line=color, name="each seed", legendgroup=name, **QUIET)
 
 
 def _density(name: str, curve: TemperatureCurve, look: Style, *, alone: bool) -> go.Bar | go.Scatter:
     share = curve.count / max(int(curve.count.sum()), 1)
     if alone:
-        return go.Bar(
-            x=(curve.edges[:-1] + curve.edges[1:]) / 2,
-            y=share,
-            width=np.diff(curve.edges) * 0.92,
-            marker={"color": translucent(look.color, 0.7), "line": {"width": 0}},
+        return bars(
+            *(curve.edges, share, look.color, 0.7),
             name="test samples",
             legendgroup=name,
             showlegend=False,
             customdata=curve.count,
             hovertemplate="%{customdata:,.0f} test samples around %{x:.2f}<extra></extra>",
         )
-    return go.Scatter(
-        x=np.repeat(curve.edges, 2)[1:-1],
-        y=np.repeat(share, 2),
-        mode="lines",
-        line={"color": look.color, "width": 1.5},
-        name=f"{plain(name)}: test samples",
-        legendgroup=name,
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    line, words = {"color": look.color, "width": 1.5}, f"{plain(name)}: test samples"
+    return outline(curve.edges, share, line=line, name=words, legendgroup=name, hoverinfo="skip")
 
 
 def _ts_values(ts: Temperatures, names: Mapping[str, object]) -> dict[str, float]:
-    """Name -> T; the empty name stands for all."""
+    """Name -> T; the empty name stands for all curves."""
     if ts is None:
         return {}
     if isinstance(ts, Mapping):
@@ -236,8 +223,8 @@ def _ts_lines(ts: Temperatures, looks: Mapping[str, Style], low: float, high: fl
     ]
 
 
-def _shade(figure: go.Figure, curves: Mapping[str, TemperatureCurve], low: float, high: float, dark: bool) -> None:
-    """Grey where no validation set has a sample; for a single curve, fainter where its outer 1 % lie."""
+def _shade_outside(figure: go.Figure, curves: Curves, low: float, high: float, dark: bool) -> None:
+    """Shade where no validation set has a sample and, for a single curve, fainter, its outer 1 % of samples."""
     supports = [curve.support for curve in curves.values() if curve.support is not None]
     if not supports:
         return
@@ -250,34 +237,13 @@ def _shade(figure: go.Figure, curves: Mapping[str, TemperatureCurve], low: float
         color = translucent(ink(dark).quiet, opacity)
         wide = [(start, stop) for start, stop in spans if stop > start]
         for start, stop in wide:
-            figure.add_shape(
-                type="rect",
-                x0=start,
-                x1=stop,
-                y0=0,
-                y1=1,
-                xref="x",
-                yref="paper",
-                layer="below",
-                fillcolor=color,
-                line={"width": 0},
-            )
+            shade(figure, start, stop, color)
         if wide:
-            figure.add_trace(_legend_square(words, color), row=1, col=1)
+            entry = legend_entry(words, marker={"symbol": "square", "size": 12, "color": color})
+            figure.add_trace(entry, row=1, col=1)
 
 
-def _legend_square(words: str, color: str) -> go.Scatter:
-    return go.Scatter(
-        x=[None],
-        y=[None],
-        mode="markers",
-        marker={"symbol": "square", "size": 12, "color": color},
-        name=words,
-        hoverinfo="skip",
-    )
-
-
-def _alt(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> str:
+def _alt(curves: Curves, ts: Temperatures) -> str:
     label = _indicator(curves).lower()
     words = []
     for name, curve in curves.items():
@@ -296,10 +262,8 @@ def _alt(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> str:
     return f"Learned temperature against {label}. " + ". ".join(words) + "."
 
 
-def _table(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> pd.DataFrame:
-    """One number a row: which curve, which quantity, where, how much."""
-    import pandas as pd
-
+def _table(curves: Curves, ts: Temperatures) -> pd.DataFrame:
+    """One number per row: the curve, the quantity, where, and the value."""
     label = _indicator(curves).lower()
     frames = []
     for name, curve in curves.items():
@@ -316,8 +280,8 @@ def _table(curves: Mapping[str, TemperatureCurve], ts: Temperatures) -> pd.DataF
         frames += [
             pd.DataFrame({"curve": name, "quantity": quantity, label: x, "value": y}) for quantity, x, y in columns
         ]
-    for name, value in _ts_values(ts, curves).items():
-        frames.append(
-            pd.DataFrame({"curve": [name or "TS"], "quantity": ["T of TS"], label: [np.nan], "value": [value]})
-        )
-    return pd.concat(frames, ignore_index=True)
+    frames += [
+        pd.DataFrame({"curve": [name or "TS"], "quantity": ["T of TS"], label: [np.nan], "value": [value]})
+        for name, value in _ts_values(ts, curves).items()
+    ]
+    return joined(frames)

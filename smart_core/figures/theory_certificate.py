@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import SERIES, ink, plain, style, template
+from smart_core.figures.chart import Chart, lay_out
+from smart_core.figures.theme import SERIES, ink, plain, style
 from smart_core.formatting import join_words
 from smart_core.theory.certificate import Certificate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROW = 34
 """Pixels of a bar."""
@@ -27,69 +24,47 @@ def certificate_chart(
     height: int | None = None,
     uirevision: str = "certificate",
 ) -> Chart:
-    """Two bars a method (by id): the terms of H + 2 B, and those of H_bin + eps_agg + 3 B; exact smCE on both."""
+    """Two bars per method (by id): the terms of H + 2 B, and those of H_bin + eps_agg + 3 B; exact smCE on both."""
     if not certificates:
-        raise CalibrationError("No calibrator was given; a certificate needs one at least.")
+        raise CalibrationError("No calibrator was given; a certificate needs at least one.")
     rows = [(id, form) for id in certificates for form in ("H", "bins")]
     names = {row: f"{plain(style(row[0]).label)}, {'theorem' if row[1] == 'H' else 'bin means'}" for row in rows}
     figure = go.Figure()
     for label, form, color, part in _parts(dark):
         chosen = [row for row in rows if form in (row[1], "both")]
-        figure.add_trace(
-            go.Bar(
-                y=[names[row] for row in chosen],
-                x=[part(certificates[row[0]], row[1]) for row in chosen],
-                orientation="h",
-                name=label,
-                marker={"color": color, "line": {"width": 0}},
-                hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
-            )
+        figure.add_bar(
+            y=[names[row] for row in chosen],
+            x=[part(certificates[row[0]], row[1]) for row in chosen],
+            orientation="h",
+            name=label,
+            marker={"color": color, "line": {"width": 0}},
+            hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
         )
-    shades = ink(dark)
-    rim = {"width": 1, "color": shades.background}
-    for label, value, marker in (
-        ("smCE", _smce, {"symbol": "diamond", "size": 11, "color": shades.text, "line": rim}),
-        ("label noise", _label_noise, {"symbol": "line-ns-open", "size": 16, "color": shades.text}),
+    rim = {"width": 1, "color": ink(dark).background}
+    smce = [certificates[row[0]].smce for row in rows]
+    noise = [certificates[row[0]].label_noise for row in rows]
+    for label, values, mark in (
+        ("smCE", smce, {"symbol": "diamond", "size": 11, "color": ink(dark).text, "line": rim}),
+        ("label noise", noise, {"symbol": "line-ns-open", "size": 16, "color": ink(dark).text}),
     ):
-        figure.add_trace(
-            go.Scatter(
-                y=[names[row] for row in rows],
-                x=[value(certificates[row[0]]) for row in rows],
-                mode="markers",
-                name=label,
-                marker=marker,
-                hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
-            )
+        figure.add_scatter(
+            y=[names[row] for row in rows],
+            x=values,
+            mode="markers",
+            name=label,
+            marker=mark,
+            hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
         )
-    figure.update_layout(
-        template=template(dark),
-        height=height or 170 + ROW * len(rows),
-        uirevision=uirevision,
-        barmode="stack",
-        bargap=0.28,
-        legend={"traceorder": "normal", "font": {"size": 13}},
-    )
-    figure.update_yaxes(
-        autorange="reversed",
-        tickmode="linear",
-        dtick=1,
-        categoryorder="array",
-        categoryarray=[names[row] for row in rows],
-    )
+    lay_out(figure, dark, height or 170 + ROW * len(rows), uirevision, barmode="stack", bargap=0.28)
+    figure.update_layout(legend={"traceorder": "normal", "font": {"size": 13}})
+    order = [names[row] for row in rows]
+    figure.update_yaxes(autorange="reversed", tickmode="linear", dtick=1, categoryorder="array", categoryarray=order)
     figure.update_xaxes(title_text="terms of the bound on smCE", rangemode="tozero", nticks=6)
     return Chart(figure, _alt(certificates), certificate_table(certificates), "certificate")
 
 
-def _smce(found: Certificate) -> float:
-    return found.smce
-
-
-def _label_noise(found: Certificate) -> float:
-    return found.label_noise
-
-
 def _parts(dark: bool) -> list[tuple[str, str, str, Callable[[Certificate, str], float]]]:
-    """Name, which bar it belongs to, colour, value."""
+    """Name, bar, colour and value of each term."""
     return [
         ("H", "H", SERIES[1].color, lambda found, form: found.h),
         ("H_bin", "bins", SERIES[0].color, lambda found, form: found.bin_mean),
@@ -99,9 +74,7 @@ def _parts(dark: bool) -> list[tuple[str, str, str, Callable[[Certificate, str],
 
 
 def certificate_table(certificates: Mapping[str, Certificate]) -> pd.DataFrame:
-    """One inequality a row: both sides, the slack, and whether it holds."""
-    import pandas as pd
-
+    """One inequality per row: both sides, the slack, and whether it holds."""
     return pd.DataFrame(
         [
             {

@@ -1,23 +1,21 @@
-"""The temperature that a target confidence needs, against an indicator; the margin bounds drawn in."""
+"""The temperature that a target confidence needs, against an indicator, with the margin bounds."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import SERIES, ink, template, translucent
+from smart_core.figures.chart import Array, Chart, band, lay_out
+from smart_core.figures.theme import SERIES, ink
 from smart_core.formatting import plural, shorten
 from smart_core.theory.margin_bounds import TargetStudy, bound_slopes
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SVG_UP_TO = 2_000
+"""Points up to which the figure is SVG; more are drawn by WebGL."""
 LINE_POINTS = 60
 
 
@@ -40,8 +38,7 @@ def target_chart(
     bounds = indicator == "margin"
     figure = go.Figure()
     if bounds:
-        for trace in _bound_traces(study, dark):
-            figure.add_trace(trace)
+        figure.add_traces(_bound_traces(study))
     kind = go.Scatter if x.size <= SVG_UP_TO else go.Scattergl
     figure.add_trace(
         kind(
@@ -56,7 +53,7 @@ def target_chart(
     )
     low, high = np.log10(t.min()), np.log10(t.max())
     room = 0.05 * max(high - low, 0.5)
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    lay_out(figure, dark, height, uirevision)
     figure.update_xaxes(title_text=indicator, nticks=6)
     if bounds:  # on two logarithmic axes both bounds are straight and parallel, and the corner below is free
         figure.update_xaxes(type="log", dtick=1)
@@ -66,7 +63,7 @@ def target_chart(
     return Chart(figure, _alt(study, indicator, source), _table(study, indicator), stem)
 
 
-def _bound_traces(study: TargetStudy, dark: bool) -> list[go.Scatter]:
+def _bound_traces(study: TargetStudy) -> list[go.Scatter]:
     """Lower and, where there is one, upper bound, with the feasible side shaded."""
     margin = study.indicators["margin"]
     positive = margin[margin > 0]
@@ -74,33 +71,18 @@ def _bound_traces(study: TargetStudy, dark: bool) -> list[go.Scatter]:
     m = np.geomspace(start, max(float(margin.max()), start * 1.01), LINE_POINTS)
     low, high = bound_slopes(study.target, study.classes)
     top = m * high if math.isfinite(high) else np.full(m.shape, float(study.temperature.max()) * 10)
-    shade = go.Scatter(
-        x=np.concatenate([m, m[::-1]]),
-        y=np.concatenate([m * low, top[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=translucent(SERIES[0].color, 0.14),
-        line={"width": 0},
-        name="feasible",
-        showlegend=False,
-        hoverinfo="skip",
-    )
-    ends = [("lower bound", low, SERIES[0].dash)]
-    if math.isfinite(high):
-        ends.append(("upper bound", high, "7px,3px"))
+    lines = _bound_lines(m, low, high, 2)
+    for line in lines:
+        line.hovertemplate = f"margin %{{x:.2f}}<br>{line.name} %{{y:.3f}}<extra></extra>"
+    return [band(m, m * low, top, SERIES[0].color, 0.14, name="feasible"), *lines]
+
+
+def _bound_lines(m: Array, low: float, high: float, width: float) -> list[go.Scatter]:
+    ends = [("lower bound", low, SERIES[0].dash), ("upper bound", high, "7px,3px")]
     return [
-        shade,
-        *(
-            go.Scatter(
-                x=m,
-                y=m * slope,
-                mode="lines",
-                name=name,
-                line={"color": SERIES[0].color, "width": 2, "dash": dash},
-                hovertemplate=f"margin %{{x:.2f}}<br>{name} %{{y:.3f}}<extra></extra>",
-            )
-            for name, slope, dash in ends
-        ),
+        go.Scatter(x=m, y=m * slope, mode="lines", name=name, line={**SERIES[0].line(), "width": width, "dash": dash})
+        for name, slope, dash in ends
+        if math.isfinite(slope)
     ]
 
 
@@ -117,9 +99,10 @@ def feasible_chart(
     """The feasible T against the margin for a target and K, on plain axes: both ends are lines through 0.
 
     `margin` marks one margin's interval.
-    """
-    import pandas as pd
 
+    >>> feasible_chart(0.9, 10, margin=5.0).alt.split(": ")[1]
+    'from 0.228 times the margin to 0.455 times the margin.'
+    """
     low, high = bound_slopes(target, classes)
     if not math.isfinite(low):
         raise CalibrationError(f"No row of {classes} classes with a positive margin reaches {target:g}.")
@@ -127,39 +110,19 @@ def feasible_chart(
     finite = math.isfinite(high)
     ceiling = largest * (high if finite else 3 * low)
     top = m * high if finite else np.full(2, ceiling)
-    figure = go.Figure(
-        [
-            go.Scatter(
-                x=np.concatenate([m, m[::-1]]),
-                y=np.concatenate([m * low, top[::-1]]),
-                mode="lines",
-                fill="toself",
-                fillcolor=translucent(SERIES[0].color, 0.16),
-                line={"width": 0},
-                name="feasible T",
-                hoverinfo="skip",
-            ),
-            go.Scatter(x=m, y=m * low, mode="lines", name="lower bound", line=SERIES[0].line()),
-        ]
-    )
-    if finite:
-        figure.add_trace(
-            go.Scatter(x=m, y=m * high, mode="lines", name="upper bound", line={**SERIES[0].line(), "dash": "7px,3px"})
-        )
+    feasible = band(m, m * low, top, SERIES[0].color, 0.16, name="feasible T", showlegend=None)
+    figure = go.Figure([feasible, *_bound_lines(m, low, high, SERIES[0].width)])
     if margin is not None:
-        ends = [margin * low, margin * high if finite else ceiling]
-        figure.add_trace(
-            go.Scatter(
-                x=[margin, margin],
-                y=ends,
-                mode="lines+markers",
-                name=f"margin {margin:g}",
-                line={"color": ink(dark).text, "width": 2},
-                marker={"size": 8, "symbol": ["circle", "circle" if finite else "triangle-up"]},
-                hovertemplate="T = %{y:.3f}<extra></extra>",
-            )
+        figure.add_scatter(
+            x=[margin, margin],
+            y=[margin * low, margin * high if finite else ceiling],
+            mode="lines+markers",
+            name=f"margin {margin:g}",
+            line={"color": ink(dark).text, "width": 2},
+            marker={"size": 8, "symbol": ["circle", "circle" if finite else "triangle-up"]},
+            hovertemplate="T = %{y:.3f}<extra></extra>",
         )
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    lay_out(figure, dark, height, uirevision)
     figure.update_xaxes(title_text="margin", range=[0, largest], nticks=6)
     figure.update_yaxes(title_text="T", range=[0, ceiling * 1.02], nticks=6)
     at = np.linspace(0, largest, 11)
@@ -189,8 +152,6 @@ def _alt(study: TargetStudy, indicator: str, source: str) -> str:
 
 
 def _table(study: TargetStudy, indicator: str) -> pd.DataFrame:
-    import pandas as pd
-
     columns = {indicator: study.indicators[indicator], "T": study.temperature}
     if indicator == "margin":
         found = study.bounds()

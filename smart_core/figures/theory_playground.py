@@ -1,20 +1,15 @@
-"""The simulator's law against what SMART has found of it, and the true error of methods as validation grows."""
+"""The simulator's law against SMART's estimate of it, and the true error of methods as validation grows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import ink, plain, style, template, translucent
+from smart_core.figures.chart import Array, Chart, lay_out, marker, panels
+from smart_core.figures.theme import ink, plain, style, translucent
 from smart_core.formatting import join_words, percent, plural
 from smart_core.theory.playground import Playground
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def recovery_chart(
@@ -25,63 +20,56 @@ def recovery_chart(
     height: int = 440,
     uirevision: str = "recovery",
 ) -> Chart:
-    """T*(m), SMART's map for each seed, and the one T of TS, at one validation size; below, where the rows lie."""
+    """T*(m), SMART's map for each seed, and the one T of TS, at one validation size; below, the density of the rows."""
     size = max(result.sizes, default=0) if size is None else size
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.8, 0.2], vertical_spacing=0.04)
+    figure = panels(heights=(0.8, 0.2))
     curves = result.smart.get(size, np.empty((0, len(result.x))))
+    single = len(curves) == 1
     for seed, curve in enumerate(curves):
-        figure.add_trace(
-            go.Scatter(
-                x=result.x,
-                y=curve,
-                mode="lines",
-                name="SMART" if len(curves) == 1 else "SMART, each seed",
-                legendgroup="smart",
-                showlegend=seed == 0,
-                line={"color": style("smart").color, "width": 3 if len(curves) == 1 else 1.8},
-                hovertemplate=f"margin %{{x:.2f}}<br>T = %{{y:.3f}}<extra>SMART, seed {seed}</extra>",
-            ),
+        figure.add_scatter(
+            x=result.x,
+            y=curve,
+            mode="lines",
+            name="SMART" if single else "SMART, each seed",
+            legendgroup="smart",
+            showlegend=seed == 0,
+            line={"color": style("smart").color, "width": 3 if single else 1.8},
+            hovertemplate=f"margin %{{x:.2f}}<br>T = %{{y:.3f}}<extra>SMART, seed {seed}</extra>",
             row=1,
             col=1,
         )
     if size in result.ts:
-        figure.add_trace(
-            go.Scatter(
-                x=[result.x[0], result.x[-1]],
-                y=[result.ts[size]] * 2,
-                mode="lines",
-                name=f"TS, T = {result.ts[size]:.2f}",
-                line={"color": style("ts").color, "width": 1.5, "dash": "2px,3px"},
-                hoverinfo="skip",
-            ),
+        figure.add_scatter(
+            x=[result.x[0], result.x[-1]],
+            y=[result.ts[size]] * 2,
+            mode="lines",
+            name=f"TS, T = {result.ts[size]:.2f}",
+            line={"color": style("ts").color, "width": 1.5, "dash": "2px,3px"},
+            hoverinfo="skip",
             row=1,
             col=1,
         )
-    figure.add_trace(
-        go.Scatter(
-            x=result.x,
-            y=result.truth,
-            mode="lines",
-            name="the truth T*(m)",
-            line={"color": ink(dark).text, "width": 2.5, "dash": "8px,4px"},
-            hovertemplate="margin %{x:.2f}<br>T* = %{y:.3f}<extra>truth</extra>",
-        ),
+    figure.add_scatter(
+        x=result.x,
+        y=result.truth,
+        mode="lines",
+        name="the truth T*(m)",
+        line={"color": ink(dark).text, "width": 2.5, "dash": "8px,4px"},
+        hovertemplate="margin %{x:.2f}<br>T* = %{y:.3f}<extra>truth</extra>",
         row=1,
         col=1,
     )
-    figure.add_trace(
-        go.Bar(
-            x=(result.density_edges[:-1] + result.density_edges[1:]) / 2,
-            y=result.density,
-            marker={"color": translucent(ink(dark).quiet, 0.6), "line": {"width": 0}},
-            name="test rows",
-            showlegend=False,
-            hovertemplate="%{y:.1%} of the rows around %{x:.1f}<extra></extra>",
-        ),
+    figure.add_bar(
+        x=(result.density_edges[:-1] + result.density_edges[1:]) / 2,
+        y=result.density,
+        marker={"color": translucent(ink(dark).quiet, 0.6), "line": {"width": 0}},
+        name="test rows",
+        showlegend=False,
+        hovertemplate="%{y:.1%} of the rows around %{x:.1f}<extra></extra>",
         row=2,
         col=1,
     )
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0.08)
+    lay_out(figure, dark, height, uirevision, bargap=0.08)
     figure.update_yaxes(title_text="temperature", rangemode="tozero", nticks=6, row=1, col=1)
     figure.update_yaxes(title_text="rows", tickformat=".0%", nticks=3, row=2, col=1)
     figure.update_xaxes(title_text="margin", row=2, col=1)
@@ -102,8 +90,6 @@ def _recovery_alt(result: Playground, size: int) -> str:
 
 
 def _recovery_table(result: Playground, size: int) -> pd.DataFrame:
-    import pandas as pd
-
     columns = {"margin": result.x, "true T": result.truth}
     columns |= {f"SMART, seed {seed}": curve for seed, curve in enumerate(result.smart.get(size, ()))}
     if size in result.ts:
@@ -130,29 +116,21 @@ def true_error_chart(
         known = np.isfinite(mean[i])
         if not known.any():
             continue
-        look = style(id)
+        look, middle = style(id), mean[i, known]
         low, high = np.nanmin(values[i, known], axis=1), np.nanmax(values[i, known], axis=1)
-        figure.add_trace(
-            go.Scatter(
-                x=sizes[known],
-                y=mean[i, known],
-                mode="lines+markers",
-                name=plain(look.label),
-                line=look.line(),
-                marker={"color": look.color, "symbol": look.symbol, "size": 8},
-                error_y={
-                    "type": "data",
-                    "symmetric": False,
-                    "array": high - mean[i, known],
-                    "arrayminus": mean[i, known] - low,
-                    "thickness": 1,
-                    "width": 3,
-                },
-                hovertemplate=f"%{{x:,.0f}} rows<br>%{{y:.2%}}<extra>{plain(look.label)}</extra>",
-            )
+        ends = {"array": high - middle, "arrayminus": middle - low, "thickness": 1, "width": 3}
+        figure.add_scatter(
+            x=sizes[known],
+            y=middle,
+            mode="lines+markers",
+            name=plain(look.label),
+            line=look.line(),
+            marker=marker(look, 8),
+            error_y={"type": "data", "symmetric": False, **ends},
+            hovertemplate=f"%{{x:,.0f}} rows<br>%{{y:.2%}}<extra>{plain(look.label)}</extra>",
         )
     room = 0.05 * max(float(np.log10(sizes[-1] / sizes[0])), 0.5)
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    lay_out(figure, dark, height, uirevision)
     figure.update_xaxes(
         title_text="validation rows",
         type="log",
@@ -164,7 +142,7 @@ def true_error_chart(
     return Chart(figure, _error_alt(result, mean), _error_table(result, conditional), "true-error")
 
 
-def _error_alt(result: Playground, mean: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+def _error_alt(result: Playground, mean: Array) -> str:
     words = []
     for i, id in enumerate(result.methods):
         known = np.flatnonzero(np.isfinite(mean[i]))
@@ -176,8 +154,6 @@ def _error_alt(result: Playground, mean: np.ndarray[tuple[int, ...], np.dtype[np
 
 
 def _error_table(result: Playground, conditional: bool) -> pd.DataFrame:
-    import pandas as pd
-
     values = result.conditional if conditional else result.error
     return pd.DataFrame(
         [

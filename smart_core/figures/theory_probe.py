@@ -1,16 +1,13 @@
-"""NLL against a calibration witness: where on the margin each would move, and both along the path."""
+"""NLL against a calibration witness: what sharpening changes at each margin, and both along the path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import plotly.graph_objects as go
+import pandas as pd
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import SERIES, ink, template, translucent
+from smart_core.figures.chart import Chart, lay_out, marker, panels, shade
+from smart_core.figures.theme import SERIES, ink, translucent
 from smart_core.theory.nll_probe import (
     Estimate,
     LocalTerms,
@@ -22,9 +19,6 @@ from smart_core.theory.nll_probe import (
     probe_contributions,
     witness,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -57,37 +51,22 @@ def slice_chart(
     loss = by_bin(nll_contributions(terms, everything))
     rate = by_bin(sign * probe_contributions(terms, everything, probe))
     middle, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    figure = panels(spacing=0.06, heights=None)
     for row, (name, look, values) in enumerate((("NLL", NLL, loss), ("|witness|", WITNESS, rate)), start=1):
-        figure.add_trace(
-            go.Bar(
-                x=middle,
-                y=values,
-                width=width * 0.9,
-                name=f"adds to d{name}/ds",
-                marker={"color": look.color, "line": {"width": 0}},
-                unselected={"marker": {"opacity": 1}},
-                hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y:.2e}}<extra></extra>",
-            ),
+        figure.add_bar(
+            x=middle,
+            y=values,
+            width=width * 0.9,
+            name=f"adds to d{name}/ds",
+            marker={"color": look.color, "line": {"width": 0}},
+            unselected={"marker": {"opacity": 1}},
+            hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y:.2e}}<extra></extra>",
             row=row,
             col=1,
         )
-        figure.update_yaxes(
-            title_text=name, zeroline=True, zerolinecolor=ink(dark).quiet, nticks=5, exponentformat="e", row=row, col=1
-        )
-    figure.add_shape(
-        type="rect",
-        x0=low,
-        x1=min(high, float(edges[-1])),
-        y0=0,
-        y1=1,
-        xref="x",
-        yref="paper",
-        layer="below",
-        fillcolor=translucent(ink(dark).quiet, 0.2),
-        line={"width": 0},
-    )
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision, bargap=0)
+        figure.update_yaxes(title_text=name, nticks=5, **_zero(dark), row=row, col=1)
+    shade(figure, low, min(high, float(edges[-1])), translucent(ink(dark).quiet, 0.2))
+    lay_out(figure, dark, height, uirevision, bargap=0)
     # a box drawn across chooses the slice: the shade then shows it, and the box itself need not stay
     figure.update_layout(
         dragmode="select",
@@ -98,12 +77,14 @@ def slice_chart(
     figure.update_xaxes(range=[0, float(edges[-1])], nticks=7)
     figure.update_xaxes(title_text="margin", row=2, col=1)
     chosen = terms.within(low, high)
-    return Chart(
-        figure,
-        _slice_alt(terms, chosen, low, high, probe),
-        _slice_table(edges, loss, rate, low, high),
-        "slice",
-    )
+    table = pd.DataFrame(
+        {"margin from": edges[:-1], "margin to": edges[1:], "adds to dNLL/ds": loss, "adds to d|witness|/ds": rate}
+    ).assign(**{"slice from": low, "slice to": high})
+    return Chart(figure, _slice_alt(terms, chosen, low, high, probe), table, "slice")
+
+
+def _zero(dark: bool) -> dict[str, object]:
+    return {"zeroline": True, "zerolinecolor": ink(dark).quiet, "exponentformat": "e"}
 
 
 def _slice_alt(terms: LocalTerms, chosen: NDArray[np.bool_], low: float, high: float, probe: Plateau) -> str:
@@ -118,14 +99,6 @@ def _slice_alt(terms: LocalTerms, chosen: NDArray[np.bool_], low: float, high: f
 def said(estimate: Estimate) -> str:
     """`-1.2e-03 ± 4e-04`."""
     return f"{estimate.value:.2e} ± {estimate.error:.0e}"
-
-
-def _slice_table(edges: Array, loss: Array, rate: Array, low: float, high: float) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        {"margin from": edges[:-1], "margin to": edges[1:], "adds to dNLL/ds": loss, "adds to d|witness|/ds": rate}
-    ).assign(**{"slice from": low, "slice to": high})
 
 
 def path_chart(
@@ -144,39 +117,39 @@ def path_chart(
         "|witness|": np.abs(path.witness) - abs(path.witness[home]),
         "smCE": path.smce - path.smce[home],
     }
-    figure = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.05)
+    figure = panels(rows=3, spacing=0.05, heights=None)
     for row, ((name, change), look) in enumerate(zip(changes.items(), (NLL, WITNESS, SMCE), strict=True), start=1):
-        figure.add_trace(
-            go.Scatter(
-                x=s,
-                y=change,
-                mode="lines+markers",
-                name=name,
-                line={"color": look.color, "width": 2.5},
-                marker={"color": look.color, "symbol": look.symbol, "size": 7},
-                hovertemplate=f"s = %{{x:.2f}}<br>change of {name} %{{y:.2e}}<extra></extra>",
-            ),
+        figure.add_scatter(
+            x=s,
+            y=change,
+            mode="lines+markers",
+            name=name,
+            line={"color": look.color, "width": 2.5},
+            marker=marker(look, 7),
+            hovertemplate=f"s = %{{x:.2f}}<br>change of {name} %{{y:.2e}}<extra></extra>",
             row=row,
             col=1,
         )
-        figure.update_yaxes(zeroline=True, zerolinecolor=ink(dark).quiet, nticks=4, exponentformat="e", row=row, col=1)
+        figure.update_yaxes(nticks=4, **_zero(dark), row=row, col=1)
     for row, slope in ((1, nll_slope), (2, witness_slope)):
-        figure.add_trace(
-            go.Scatter(
-                x=s,
-                y=slope * (s - 1.0),
-                mode="lines",
-                name="tangent",
-                showlegend=row == 1,
-                line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
-                hoverinfo="skip",
-            ),
+        figure.add_scatter(
+            x=s,
+            y=slope * (s - 1.0),
+            mode="lines",
+            name="tangent",
+            showlegend=row == 1,
+            line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
+            hoverinfo="skip",
             row=row,
             col=1,
         )
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
+    lay_out(figure, dark, height, uirevision)
     figure.update_xaxes(title_text="s (to the right: sharper)", row=3, col=1)
-    return Chart(figure, _path_alt(path, changes), _path_table(path, changes), "path")
+    table = pd.DataFrame(
+        {"s": path.s, "NLL": path.nll, "witness": path.witness, "smCE": path.smce}
+        | {f"change of {name}": change for name, change in changes.items()}
+    )
+    return Chart(figure, _path_alt(path, changes), table, "path")
 
 
 def _path_alt(path: ScalingPath, changes: dict[str, Array]) -> str:
@@ -185,13 +158,4 @@ def _path_alt(path: ScalingPath, changes: dict[str, Array]) -> str:
     return (
         f"The slice's logits scaled by s from {path.s[0]:g} to {path.s[-1]:g}. At s = {path.s[-1]:g} (sharper) the set "
         f"changes: {ends}. At s = {path.s[0]:g}: {back}."
-    )
-
-
-def _path_table(path: ScalingPath, changes: dict[str, Array]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        {"s": path.s, "NLL": path.nll, "witness": path.witness, "smCE": path.smce}
-        | {f"change of {name}": change for name, change in changes.items()}
     )

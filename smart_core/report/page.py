@@ -25,10 +25,10 @@ from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments.running import Settings
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.chart import Chart
-from smart_core.figures.intervals_plot import leaderboard_plot
+from smart_core.figures.leaderboard import leaderboard_plot
 from smart_core.figures.margin_groups import margin_group_grid
 from smart_core.figures.reliability import Curve, reliability_diagram
-from smart_core.figures.sensitivity import sensitivity_heatmap
+from smart_core.figures.seed_tables import sensitivity_heatmap
 from smart_core.figures.temperature import temperature_chart
 from smart_core.formatting import MISSING, metric_range, metric_value, percent, plural, shorten
 from smart_core.indicators import INDICATORS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smart_core.figures.cells import OverSeeds, best_cell, cell_inks
+from smart_core.experiments.results import OverSeeds
+from smart_core.figures.seed_tables import best_cell, cell_inks, cell_text, cell_words
 from smart_core.figures.theme import ink, sequential
 from tests.figures.test_theme import contrast
 
@@ -25,20 +26,24 @@ def test_over_seeds_is_numpys_over_the_seeds_that_ran():
     assert np.isnan(cells.mean[2, 2])
     assert cells.seeds[2, 2] == 0
     np.testing.assert_allclose(cells.mean[1, 2:], values[1, 2:].mean(axis=1))
-    np.testing.assert_array_equal(cells.transposed().mean, cells.mean.T)
+    assert cells.published_std[1, 1] == 0.0
+    assert np.isnan(cells.published_std[2, 2])
+    assert OverSeeds.of([0.1, 0.1, 0.1]).std == 0.0
 
 
 def test_a_cells_text_has_its_spread_only_over_several_seeds():
     cells = OverSeeds.of(np.array([[[0.0061, 0.0063], [0.02, np.nan], [np.nan, np.nan]]]))
-    assert [cells.text("ece", 0, j) for j in range(3)] == ["0.62<br>±0.01", "2.00", ""]
-    assert cells.words("ece", 0, 0) == "ECE 0.62\u00a0% ± 0.01\u00a0% over 2 seeds"
-    assert cells.words("ece", 0, 1) == "ECE 2.00\u00a0%"
+    assert [cell_text(cells, "ece", (0, j)) for j in range(3)] == ["0.62<br>±0.01", "2.00", ""]
+    assert cell_words(cells, "ece", (0, 0)) == "ECE 0.62\u00a0% ± 0.01\u00a0% over 2 seeds"
+    assert cell_words(cells, "ece", (0, 1)) == "ECE 2.00\u00a0%"
 
 
-@pytest.mark.parametrize(("higher", "place"), [(False, (1, 0)), (True, (0, 1))])
-def test_best_cell_passes_over_empty_ones(higher: bool, place: tuple[int, int]):
-    assert best_cell(np.array([[np.nan, 3.0], [1.0, 2.0]]), higher_is_better=higher) == place
-    assert best_cell(np.full((2, 2), np.nan), higher_is_better=higher) is None
+@pytest.mark.parametrize(("metric", "place"), [("ece", (1, 0)), ("accuracy", (0, 1))])
+def test_best_cell_ignores_empty_ones(metric: str, place: tuple[int, int]):
+    values = np.array([[np.nan, 3.0], [1.0, 2.0]])
+    assert best_cell(values, metric) == place
+    assert best_cell(-values, metric, worst=True) == place
+    assert best_cell(np.full((2, 2), np.nan), metric) is None
 
 
 @pytest.mark.parametrize("dark", [False, True])

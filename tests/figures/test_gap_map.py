@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from smart_core.analysis.margin_groups import margin_edges, samples_in
-from smart_core.figures.gap_map import gap_heatmap
+from smart_core.figures.margin_groups import gap_heatmap
 from tests.figures.samples import evaluation_of, texts, too_sure
 
 

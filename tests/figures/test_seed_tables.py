@@ -8,7 +8,8 @@ import pytest
 
 from smart_core.experiments import paper
 from smart_core.experiments.results import SeedTable
-from smart_core.figures.seed_tables import efficiency_curves, seed_table_heatmap
+from smart_core.figures.efficiency import efficiency_curves
+from smart_core.figures.seed_tables import seed_table_heatmap
 from smart_core.figures.theme import PALETTE
 
 

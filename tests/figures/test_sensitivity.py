@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
 from smart_core.experiments import paper
-from smart_core.figures.sensitivity import sensitivity_heatmap
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.figures.seed_tables import sensitivity_heatmap
 
 
-@dataclass
-class Made:
+def made(seeds: int = 2) -> Sensitivity:
     """A study under way."""
-
-    metrics: dict[str, np.ndarray]
-    sigmas: tuple[float, ...] = (0.01, 0.05)
-    deltas: tuple[float, ...] = (0.001, 0.01, 0.1)
-    metric: str = "ece"
-
-
-def made(seeds: int = 2) -> Made:
     values = np.array([[0.03, 0.02, 0.05], [0.01, 0.04, np.nan]])[:, :, None] + 0.001 * np.arange(seeds)
-    return Made({"ece": values, "accuracy": 1.0 - values})
+    return Sensitivity("sigma", "delta", (0.01, 0.05), (0.001, 0.01, 0.1), {"ece": values, "accuracy": 1.0 - values})
 
 
 def heat(figure: go.Figure) -> go.Heatmap:
@@ -68,7 +60,7 @@ def test_the_papers_default_is_framed_where_the_grid_has_it():
     (frame,) = sensitivity_heatmap(made()).figure.layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (-0.5, 0.5, 0.5, 1.5)
     assert sensitivity_heatmap(made(), paper_default=None).figure.layout.shapes == ()
-    other = Made(made().metrics, sigmas=(0.02, 0.03))
+    other = replace(made(), rows=(0.02, 0.03))
     assert sensitivity_heatmap(other).figure.layout.shapes == ()
 
 
@@ -84,7 +76,7 @@ def test_alt_names_best_worst_default_and_what_is_open():
 
 
 def test_nothing_computed_yet():
-    empty = Made({"ece": np.full((2, 3, 2), np.nan)})
+    empty = Sensitivity.empty("sigma", "delta", (0.01, 0.05), (0.001, 0.01, 0.1), 2)
     chart = sensitivity_heatmap(empty)
     assert set(texts(chart.figure).ravel()) == {"not yet"}
     assert chart.alt.endswith("no cell is computed yet.")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from smart_core.figures.smooth import smooth_reliability
+from smart_core.figures.reliability import smooth_reliability
 from smart_core.figures.theme import PALETTE
 from tests.figures.samples import NASTY, texts
 from tests.metrics.samples import forecasts

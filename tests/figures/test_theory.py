@@ -97,7 +97,7 @@ def test_certificate_bars_add_up_and_a_violation_is_said() -> None:
     broken = certificate_chart({"ts": replace(found["ts"], smce=5.0)})
     assert "Violated: TS: smCE" in broken.alt
     assert not broken.table["holds"].all()
-    with pytest.raises(CalibrationError, match="needs one"):
+    with pytest.raises(CalibrationError, match="needs at least one"):
         certificate_chart({})
 
 

@@ -24,8 +24,9 @@ from pages.shared.components import plain_text
 from smart_core.cli import main
 from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
-from smart_core.figures.shift_plot import reduction_bars, shift_heatmap
-from smart_core.figures.spreadsheet import without_formulas
+from smart_core.figures.chart import without_formulas
+from smart_core.figures.seed_tables import shift_heatmap
+from smart_core.figures.shift import reduction_bars
 from smart_core.figures.theme import plain
 from tests.app.driver import load_own_file, open_page
 from tests.conftest import ROOT

@@ -10,7 +10,8 @@ import pytest
 from smart_core.errors import CalibrationError
 from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
-from smart_core.figures.shift_plot import reduction_bars, shift_heatmap
+from smart_core.figures.seed_tables import shift_heatmap
+from smart_core.figures.shift import reduction_bars
 from smart_core.figures.theme import PALETTE
 
 

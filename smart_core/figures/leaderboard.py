@@ -1,23 +1,20 @@
-"""The leaderboard as a picture: each method's error with what noise could make of it."""
+"""The leaderboard as a chart: each method's error with its interval, its seeds and its noise floor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.evaluation import Metric, metric_named
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import Style, ink, plain, style, template, translucent
+from smart_core.experiments.compare import Comparison
+from smart_core.experiments.method_result import MethodResult
+from smart_core.figures.chart import QUIET, Chart, lay_out, legend_entry
+from smart_core.figures.theme import Style, ink, plain, style, translucent
 from smart_core.formatting import join_words, metric_value, plural
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from smart_core.experiments.compare import Comparison
-    from smart_core.experiments.method_result import MethodResult
 
 ROW, FRAME = 30, 130
 """Pixels of a row, and of everything around the rows."""
@@ -28,8 +25,8 @@ FAR = 4.0
 @dataclass(frozen=True)
 class _Row:
     id: str
-    label: str
     value: float
+    std: float
     seeds: tuple[float, ...]
     low: float
     high: float
@@ -38,9 +35,20 @@ class _Row:
     tied: bool | None
     """None where no paired test was made."""
 
+    @classmethod
+    def of(cls, result: MethodResult, metric: str, tied: bool | None) -> _Row:
+        seeds = tuple(float(value) for value in result.values[metric] if np.isfinite(value))
+        floor_mean = result.floor[metric].mean if metric in result.floor else np.nan
+        mean, std = result.mean(metric), result.std(metric)
+        return cls(result.id, mean, std, seeds, *result.ends(metric), floor_mean, result.floor_q95(metric), tied)
+
     @property
     def look(self) -> Style:
         return style(self.id)
+
+    @property
+    def label(self) -> str:
+        return self.look.label
 
 
 def leaderboard_plot(
@@ -51,63 +59,41 @@ def leaderboard_plot(
     height: int | None = None,
     uirevision: str = "leaderboard",
 ) -> Chart:
-    """One row a method, the best on top: mean over seeds, 95 % interval, every seed, and the noise floor behind.
+    """One row per method, the best on top: mean over seeds, 95 % interval, every seed, and the noise floor behind.
 
     The interval is that of the population value: plug-in errors are biased upwards, so that near the floor the mean may
-    lie beyond its interval. The floor runs from the mean to the 95 % quantile of what a perfectly calibrated model with
-    the row's confidences would show. Filled markers are the best and those that the paired test cannot tell from it;
-    it is made for the comparison's primary metric only. A method far worse than the others is drawn at the edge
+    lie beyond its interval. The floor reaches from the mean to the 95 % quantile of what a perfectly calibrated model
+    with the row's confidences would show. Filled markers are the best and those that the paired test cannot tell from
+    it; it is made for the comparison's primary metric only. A method far worse than the others is drawn at the edge
     with its value in words. `height` grows with the rows unless given.
+
+    >>> import smart_core as sc
+    >>> comparison = sc.compare(sc.simulate_set(1000, 1000, 5, seed=0), "vanilla,ts", seeds=1)
+    >>> leaderboard_plot(comparison).table[["method", "seeds", "tied with the best"]].values.tolist()
+    [['TS', 1, True], ['Vanilla', 1, False]]
     """
     name = metric or comparison.metric
     kind = metric_named(name)
-    rows = _rows(comparison, name, kind)
+    primary = name == comparison.metric
+    rows = [
+        _Row.of(result, name, comparison.tied.get(id) if primary else None)
+        for id, result in comparison.available.items()
+        if result.values.get(name)
+    ]
+    rows = sorted((row for row in rows if np.isfinite(row.value)), key=lambda row: kind.sort_key(row.value))
     edge = _edge(rows, kind)
-    best = comparison.best if name == comparison.metric else None
+    best = comparison.best if primary else None
     figure = go.Figure(_traces(rows, edge, kind, dark))
-    figure.update_layout(
-        template=template(dark),
-        height=height or FRAME + ROW * max(len(rows), 2),
-        uirevision=uirevision,
-        hovermode="closest",
-    )
+    lay_out(figure, dark, height or FRAME + ROW * max(len(rows), 2), uirevision, hovermode="closest")
     figure.update_yaxes(
         tickvals=list(range(len(rows))),
         ticktext=[f"<b>{plain(row.label)}</b>" if row.id == best else plain(row.label) for row in rows],
         range=[len(rows) - 0.4, -0.6],
         showgrid=False,
     )
-    figure.update_xaxes(title_text=kind.label, nticks=6, tickformat=".1~%" if kind.percent else ".3~g")
-    figure.update_xaxes(range=_range(rows, edge, kind))
+    tick_format = ".1~%" if kind.percent else ".3~g"
+    figure.update_xaxes(title_text=kind.label, nticks=6, tickformat=tick_format, range=_range(rows, edge, kind))
     return Chart(figure, _alt(comparison, rows, kind), _table(rows, kind), f"leaderboard-{name}")
-
-
-def _rows(comparison: Comparison, name: str, kind: Metric) -> list[_Row]:
-    tested = comparison.tied if name == comparison.metric else {}
-    rows = [
-        _row(result, name, tested.get(id))
-        for id, result in comparison.results.items()
-        if result.available and result.values.get(name)
-    ]
-    rows = [row for row in rows if np.isfinite(row.value)]
-    return sorted(rows, key=lambda row: -row.value if kind.higher_is_better else row.value)
-
-
-def _row(result: MethodResult, name: str, tied: bool | None) -> _Row:
-    nothing = float("nan")
-    seeds = tuple(float(value) for value in result.values[name] if np.isfinite(value))
-    interval, floor = result.intervals.get(name), result.floor.get(name)
-    return _Row(
-        id=result.id,
-        label=style(result.id).label,
-        value=float(np.mean(seeds)) if seeds else nothing,
-        seeds=seeds,
-        low=interval.low if interval else nothing,
-        high=interval.high if interval else nothing,
-        floor_mean=floor.mean if floor else nothing,
-        floor_q95=floor.q95 if floor else nothing,
-        tied=tied,
-    )
 
 
 def _edge(rows: list[_Row], kind: Metric) -> float:
@@ -115,11 +101,11 @@ def _edge(rows: list[_Row], kind: Metric) -> float:
     values = np.array([row.value for row in rows])
     if kind.higher_is_better or values.size < 4 or not np.median(values) > 0:
         return float("inf")
-    near = values <= FAR * np.median(values)
-    if near.all():
+    limit = FAR * float(np.median(values))
+    if (values <= limit).all():
         return float("inf")
-    reach = max(max(row.value, *_finite(row.high, *row.seeds)) for row, keep in zip(rows, near, strict=True) if keep)
-    return 1.15 * min(reach, FAR * float(np.median(values)))
+    reach = max(max(row.value, *_finite(row.high, *row.seeds)) for row in rows if row.value <= limit)
+    return 1.15 * min(reach, limit)
 
 
 def _finite(*values: float) -> list[float]:
@@ -140,27 +126,34 @@ def _range(rows: list[_Row], edge: float, kind: Metric) -> list[float] | None:
 
 
 def _traces(rows: list[_Row], edge: float, kind: Metric, dark: bool) -> list[go.Scatter | go.Bar]:
-    floor = [number for number, row in enumerate(rows) if np.isfinite(row.floor_q95)]
     traces: list[go.Scatter | go.Bar] = []
-    if floor:
-        traces.append(_floor_bars(rows, floor, dark))
+    if any(np.isfinite(row.floor_q95) for row in rows):
+        traces.append(_floor_bars(rows, dark))
     traces += [
-        _interval_line(number, row, edge)
+        go.Scatter(
+            x=[min(row.low, edge), min(row.high, edge)],
+            y=[number, number],
+            mode="lines",
+            line={"color": translucent(row.look.color, 0.45), "width": 9},
+            name="interval",
+            **QUIET,
+        )
         for number, row in enumerate(rows)
         if np.isfinite(row.high) and row.value <= edge
     ]
     if any(len(row.seeds) > 1 for row in rows):
         traces.append(_seed_ticks(rows, edge, kind, dark))
     traces += [_marker(number, row, edge, kind) for number, row in enumerate(rows)]
-    return [*traces, *_legend_entries(rows, dark)]
+    return [*traces, *_legend(rows, dark)]
 
 
-def _floor_bars(rows: list[_Row], which: list[int], dark: bool) -> go.Bar:
+def _floor_bars(rows: list[_Row], dark: bool) -> go.Bar:
+    drawn = [(number, row) for number, row in enumerate(rows) if np.isfinite(row.floor_q95)]
     return go.Bar(
         orientation="h",
-        y=which,
-        base=[rows[number].floor_mean for number in which],
-        x=[rows[number].floor_q95 - rows[number].floor_mean for number in which],
+        y=[number for number, _ in drawn],
+        base=[row.floor_mean for _, row in drawn],
+        x=[row.floor_q95 - row.floor_mean for _, row in drawn],
         width=1.0,
         name="noise floor",
         marker={"color": translucent(ink(dark).quiet, 0.28), "line": {"width": 0}},
@@ -168,25 +161,9 @@ def _floor_bars(rows: list[_Row], which: list[int], dark: bool) -> go.Bar:
     )
 
 
-def _interval_line(number: int, row: _Row, edge: float) -> go.Scatter:
-    return go.Scatter(
-        x=[min(row.low, edge), min(row.high, edge)],
-        y=[number, number],
-        mode="lines",
-        line={"color": translucent(row.look.color, 0.45), "width": 9},
-        name="interval",
-        showlegend=False,
-        hoverinfo="skip",
-    )
-
-
 def _seed_ticks(rows: list[_Row], edge: float, kind: Metric, dark: bool) -> go.Scatter:
-    drawn = [
-        (seed, number, row.label)
-        for number, row in enumerate(rows)
-        for seed in row.seeds
-        if len(row.seeds) > 1 and seed <= edge
-    ]
+    several = [(number, row) for number, row in enumerate(rows) if len(row.seeds) > 1]
+    drawn = [(seed, number, row.label) for number, row in several for seed in row.seeds if seed <= edge]
     return go.Scatter(
         x=[seed for seed, _, _ in drawn],
         y=[number for _, number, _ in drawn],
@@ -228,31 +205,24 @@ def _marker(number: int, row: _Row, edge: float, kind: Metric) -> go.Scatter:
     )
 
 
-def _legend_entries(rows: list[_Row], dark: bool) -> list[go.Scatter]:
+def _legend(rows: list[_Row], dark: bool) -> list[go.Scatter]:
     """What the marks mean, in the colour of text because every method has its own."""
-    color = ink(dark).text
-    entries: list[tuple[str, dict[str, Any]]] = []
+    entries: list[go.Scatter] = []
     if any(np.isfinite(row.high) for row in rows):
-        entries.append(
-            ("95 % interval", {"mode": "lines", "line": {"color": translucent(ink(dark).quiet, 0.6), "width": 9}})
-        )
+        line = {"color": translucent(ink(dark).quiet, 0.6), "width": 9}
+        entries.append(legend_entry("95 % interval", "lines", line=line))
     if any(row.tied is not None for row in rows):
-        solid = {"symbol": "circle", "size": 11, "color": color}
-        hollow = {"symbol": "circle-open", "size": 11, "color": color, "line": {"width": 2}}
-        entries.append(("best or tied", {"mode": "markers", "marker": solid}))
-        entries.append(("worse", {"mode": "markers", "marker": hollow}))
-    return [go.Scatter(x=[None], y=[None], name=name, hoverinfo="skip", **mark) for name, mark in entries]
+        dot: dict[str, Any] = {"size": 11, "color": ink(dark).text}
+        entries.append(legend_entry("best or tied", marker={"symbol": "circle", **dot}))
+        entries.append(legend_entry("worse", marker={"symbol": "circle-open", **dot, "line": {"width": 2}}))
+    return entries
 
 
 def _table(rows: list[_Row], kind: Metric) -> pd.DataFrame:
-    import pandas as pd
-
     columns = {
         "method": [row.label for row in rows],
         kind.label: [row.value for row in rows],
-        "spread over seeds (standard deviation)": [
-            float(np.std(row.seeds, ddof=1)) if len(row.seeds) > 1 else 0.0 for row in rows
-        ],
+        "spread over seeds (standard deviation)": [row.std for row in rows],
         "seeds": [len(row.seeds) for row in rows],
         "95 % low": [row.low for row in rows],
         "95 % high": [row.high for row in rows],

@@ -10,7 +10,7 @@ import pytest
 
 from smart_core.errors import CalibrationError
 from smart_core.experiments.traces import Traces
-from smart_core.figures.traces_plot import divergence_chart, drawn_epochs, gradient_chart
+from smart_core.figures.training import divergence_chart, drawn_epochs, gradient_chart
 from smart_core.progress import Trace
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smart_core.analysis.margin_groups import ConfidenceChange
-from smart_core.figures.change_plot import confidence_change_plot
+from smart_core.figures.confidence_change import confidence_change_plot
 from smart_core.figures.theme import PALETTE
 from tests.figures.samples import NASTY, named, texts
 

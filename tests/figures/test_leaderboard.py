@@ -10,7 +10,7 @@ import pytest
 
 from smart_core.experiments.compare import Comparison, MethodResult
 from smart_core.figures.chart import Chart
-from smart_core.figures.intervals_plot import leaderboard_plot
+from smart_core.figures.leaderboard import leaderboard_plot
 from smart_core.figures.theme import PALETTE, style
 from smart_core.metrics.floor import Floor
 from smart_core.metrics.intervals import Interval

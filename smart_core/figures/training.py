@@ -1,36 +1,32 @@
-"""Training watched epoch by epoch: likelihood against calibration, and rough against smooth gradients."""
+"""Training epoch by epoch: NLL against ECE, and the gradient norms of objectives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Chart
-from smart_core.figures.theme import SERIES, Style, plain, template
+from smart_core.experiments.traces import Traces
+from smart_core.figures.chart import Chart, lay_out, marker, panels
+from smart_core.figures.theme import SERIES, Style, plain
 from smart_core.formatting import join_words, metric_value, tick_format
 from smart_core.objectives import OBJECTIVES
 from smart_core.progress import Trace
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from smart_core.experiments.traces import Traces
-
-POINTS_A_LINE = 240
-"""Epochs drawn of one line: eight lines together stay light enough for SVG."""
+POINTS_PER_LINE = 240
+"""Epochs drawn per line: eight lines together stay light enough for SVG."""
 
 LOOKS: dict[str, Style] = {
     OBJECTIVES["charbonnier"].label: SERIES[0],
     OBJECTIVES["nll"].label: SERIES[1],
     OBJECTIVES["softece"].label: SERIES[2],
 }
-"""Objective's label -> its look in every figure; others are drawn like the fourth of the series."""
+"""Objective's label -> its style in every figure; others are drawn like the fourth of the series."""
 
 
 def divergence_chart(
@@ -43,27 +39,29 @@ def divergence_chart(
 ) -> Chart:
     """ECE (above) and NLL (below) at every epoch of training on each objective.
 
-    Validation is drawn, and test, thin, where the traces recorded it (`test_ece`, `test_nll`). A marker stands at the
-    epoch of each line's lowest ECE: where it is not the last, training on went against calibration.
+    Validation is drawn and, as thin lines, test if the traces recorded it (`test_ece`, `test_nll`). A marker stands at
+    the epoch of each line's lowest ECE: if that is not the last, further training went against calibration.
+
+    >>> from smart_core.progress import Trace
+    >>> trace = Trace({"ece": [0.05, 0.02, 0.03], "nll": [0.5, 0.4, 0.3]})
+    >>> divergence_chart(Traces({"NLL": trace}), ["nll"]).table["value"].tolist()
+    [0.05, 0.02, 0.03, 0.5, 0.4, 0.3]
     """
     runs = _chosen(traces, objectives)
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.05)
-    quantities = (("ece", 1), ("nll", 2))
+    figure = panels(spacing=0.05, heights=None)
     records: list[dict[str, Any]] = []
     for name, trace in runs.items():
-        for metric, row in quantities:
+        for row, metric in enumerate(("ece", "nll"), start=1):
             for part, key in (("validation", metric), ("test", f"test_{metric}")):
                 if key in trace.values:
                     values = np.asarray(trace[key])
-                    line = _line(name, part, metric, values, first=row == 1)
-                    figure.add_trace(line, row=row, col=1)
+                    figure.add_trace(_line(name, part, metric, values, first=row == 1), row=row, col=1)
                     records += _records(name, f"{metric} on {part}", values)
         figure.add_trace(_lowest(name, np.asarray(trace["ece"])), row=1, col=1)
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
     figure.update_yaxes(title_text="ECE", tickformat=tick_format("ece"), nticks=5, rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="NLL", nticks=5, row=2, col=1)
-    figure.update_xaxes(nticks=6, range=_epoch_range(runs))
-    figure.update_xaxes(title_text="epoch", row=2, col=1)
+    _epoch_axis(figure, runs)
+    lay_out(figure, dark, height, uirevision)
     return Chart(figure, _divergence_alt(runs), _frame(records), "divergence")
 
 
@@ -75,22 +73,21 @@ def gradient_chart(
     height: int = 520,
     uirevision: str = "gradient",
 ) -> Chart:
-    """The training loss (above) and its gradient's norm (below, logarithmic) at every epoch, a line an objective."""
+    """The training loss (above) and its gradient's norm (below, logarithmic) at every epoch, one line per objective."""
     runs = _chosen(traces, objectives)
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.05)
+    figure = panels(spacing=0.05, heights=None)
     records: list[dict[str, Any]] = []
     for name, trace in runs.items():
-        for key, words, row in (("objective", "loss", 1), ("gradient_norm", "gradient norm", 2)):
+        for row, (key, words) in enumerate((("objective", "loss"), ("gradient_norm", "gradient norm")), start=1):
             values = np.asarray(trace[key], dtype=np.float64)
             if key == "gradient_norm":
                 values = np.where(values > 0.0, values, np.nan)  # a logarithm has no zero
             figure.add_trace(_line(name, words, "", values, first=row == 1), row=row, col=1)
             records += _records(name, words, values)
-    figure.update_layout(template=template(dark), height=height, uirevision=uirevision)
     figure.update_yaxes(title_text="loss", nticks=5, rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="gradient norm", type="log", dtick=1, exponentformat="power", row=2, col=1)
-    figure.update_xaxes(nticks=6, range=_epoch_range(runs))
-    figure.update_xaxes(title_text="epoch", row=2, col=1)
+    _epoch_axis(figure, runs)
+    lay_out(figure, dark, height, uirevision)
     return Chart(figure, _gradient_alt(runs), _frame(records), "gradient")
 
 
@@ -105,9 +102,10 @@ def _chosen(traces: Traces, objectives: Sequence[str]) -> dict[str, Trace]:
     return runs
 
 
-def _epoch_range(runs: dict[str, Trace]) -> list[float]:
+def _epoch_axis(figure: go.Figure, runs: dict[str, Trace]) -> None:
     longest = max(len(trace) for trace in runs.values())
-    return [1 - 0.01 * longest, 1.01 * longest]
+    figure.update_xaxes(nticks=6, range=[1 - 0.01 * longest, 1.01 * longest])
+    figure.update_xaxes(title_text="epoch", row=2, col=1)
 
 
 def _look(name: str) -> Style:
@@ -116,7 +114,7 @@ def _look(name: str) -> Style:
 
 def drawn_epochs(epochs: int) -> NDArray[np.int64]:
     """The epochs (from 1) that are drawn: all, or evenly spread ones with the first and the last."""
-    return np.unique(np.linspace(1, epochs, min(epochs, POINTS_A_LINE)).round().astype(np.int64))
+    return np.unique(np.linspace(1, epochs, min(epochs, POINTS_PER_LINE)).round().astype(np.int64))
 
 
 def _line(name: str, part: str, metric: str, values: NDArray[np.float64], *, first: bool) -> go.Scatter:
@@ -129,7 +127,7 @@ def _line(name: str, part: str, metric: str, values: NDArray[np.float64], *, fir
         y=[None if np.isnan(value) else float(value) for value in shown],
         mode="lines+markers" if len(epochs) == 1 else "lines",
         line={**look.line(), "width": 1.2 if thin else look.width},
-        marker={"color": look.color, "symbol": look.symbol},
+        marker=marker(look),
         name=label,
         legendgroup=label,
         showlegend=first,
@@ -143,7 +141,7 @@ def _lowest(name: str, ece: NDArray[np.float64]) -> go.Scatter:
         x=[epoch + 1],
         y=[ece[epoch]],
         mode="markers",
-        marker={"color": look.color, "symbol": look.symbol, "size": 11},
+        marker=marker(look, 11),
         name=f"lowest ECE, {plain(name)}",
         legendgroup=f"trained on {plain(name)}",
         showlegend=False,
@@ -159,14 +157,12 @@ def _records(name: str, quantity: str, values: NDArray[np.float64]) -> list[dict
 
 
 def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame(records, columns=["trained on", "quantity", "epoch", "value"])
 
 
 def _thinned(runs: dict[str, Trace]) -> str:
     longest = max(len(trace) for trace in runs.values())
-    return f" Of {longest:,} epochs {POINTS_A_LINE} are drawn." if longest > POINTS_A_LINE else ""
+    return f" Of {longest:,} epochs {POINTS_PER_LINE} are drawn." if longest > POINTS_PER_LINE else ""
 
 
 def _divergence_alt(runs: dict[str, Trace]) -> str:
