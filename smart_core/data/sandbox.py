@@ -45,7 +45,7 @@ IDLE_SECONDS = 120.0
 MESSAGE_BYTES = 16 << 20
 """The longest message that either side accepts."""
 
-COMMAND = [sys.executable, "-m", "smart_core.data.sandbox"]
+COMMAND = [sys.executable, "-c", "from smart_core.data import sandbox; sandbox.main()"]
 """Starts the fork server; the descriptor of its connection follows."""
 
 _HEADER = struct.Struct("<QI")
@@ -381,5 +381,6 @@ def _reap(children: dict[int, socket.socket]) -> None:
                 _send(connection, {"ended": ended or "its reader stopped"})
 
 
-if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+def main() -> None:
+    """Run the fork server on the connection whose descriptor is the last argument."""
+    _serve(socket.socket(fileno=int(sys.argv[-1])))
