@@ -83,7 +83,7 @@ def test_a_killed_fork_server_is_started_again() -> None:
     ("limits", "said"),
     [
         (
-            {"CPU_SECONDS": "0.05", "BYTES_PER_CPU_SECOND": "1e12"},
+            {"CPU_SECONDS": "0.05", "BYTES_PER_CPU_SECOND": "1e12", "WALL_PER_CPU": "1e3"},
             "it takes more computing time than a file of its size may",
         ),
         ({"CPU_SECONDS": "60", "WALL_PER_CPU": "0.001"}, "it takes longer than a file"),
