@@ -138,17 +138,18 @@ class Document:
 
     def _open(self) -> str:
         """Pass the files to a new sandbox, which parses them; return their name as a set."""
-        descriptors: list[int] = []
+        opened: list[bytes | int] = []
         try:
-            descriptors.extend(file.open() for file in self._given)
-            self._sandbox = sandbox.Sandbox(descriptors)
+            opened.extend(file.open() for file in self._given)
+            self._sandbox = sandbox.Sandbox(opened)
         except OSError as error:
             raise LogitFileError(f"cannot be opened ({error.strerror})", file=self._given[0].name) from error
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            for file in opened:
+                if isinstance(file, int):
+                    os.close(file)
         weakref.finalize(self, self._sandbox.close)
-        files = [[file.name, file.split, file.folder] for file in self._given]
+        files = [[given.name, given.split, given.folder] for given in self._given]
         return self._call("open", {"files": files, "name": self._asked_name})
 
     def _call(self, task: str, tree: Any) -> Any:

@@ -1,15 +1,16 @@
 """Foreign files are read in a process of their own, with hard limits on memory, time and new descriptors.
 
 A fork server, started once and kept warm with the file readers loaded, forks one child for every `Sandbox`. The child
-receives the open files, answers calls until its `Sandbox` is closed, and never outlives a limit:
+receives the files, answers calls until its `Sandbox` is closed, and never outlives a limit:
 
-    memory       RLIMIT_AS: 1 GiB, or four times the files where that is more, beyond what the readers take themselves
-    CPU time     ITIMER_PROF: 5 s per call, and 1 s more for every 10 MB
+    memory       RLIMIT_AS: 800 MB, or four times the files if that is more, beyond the files and the readers themselves
+    CPU time     ITIMER_PROF: 4 s per call, and 1 s more for every 10 MB
     wall time    ITIMER_REAL: twelve times that, and two minutes between calls
     descriptors  RLIMIT_NOFILE of 0 while it works: no new file, no socket, no process with pipes
 
-The kernel enforces each one, whatever the parser does. Arrays come back through shared memory that the caller maps,
-everything else as a small JSON message that this module wrote. Nothing is unpickled on either side.
+The kernel enforces each one, whatever the parser does. Bytes and arrays go through a socket: into new memory, in huge
+pages where the kernel has them, that is faster than to share pages. The rest is a small JSON message that this module
+wrote. Nothing is unpickled on either side.
 
 Linux and macOS; macOS does not enforce RLIMIT_AS. Windows cannot fork: there `available()` is False.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import mmap
 import os
 import select
@@ -27,7 +29,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -36,9 +37,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-MEMORY_BYTES = 1 << 30
+with contextlib.suppress(ImportError):  # on Windows, where nothing here runs
+    import resource
+
+MEMORY_BYTES = 800_000_000
+"""With the readers, which take 150 MB, less than 1 GB."""
 MEMORY_PER_FILE_BYTE = 4
-CPU_SECONDS = 5.0
+CPU_SECONDS = 4.0
 BYTES_PER_CPU_SECOND = 10_000_000
 WALL_PER_CPU = 12.0
 IDLE_SECONDS = 120.0
@@ -47,20 +52,29 @@ MESSAGE_BYTES = 16 << 20
 
 COMMAND = [sys.executable, "-c", "from smart_core.data import sandbox; sandbox.main()"]
 """Starts the fork server; the descriptor of its connection follows."""
+ENVIRONMENT = {
+    **{"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"},
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # the others reserve address space, which RLIMIT_AS counts
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # 200 MB are allocated four times as fast
+}
 
 _HEADER = struct.Struct("<QI")
 """Of a message: the length of its JSON, and how many descriptors come with it."""
+_END = b"end."
+"""Follows the arrays of an answer, so that a message of the fork server is not read as the last bytes of an array."""
 _MOST_FILES = 64
 
 Array = NDArray[Any]
+Usage = tuple[float, int]
+"""Of a child since it was forked: seconds of CPU time, and the most bytes of memory that it held."""
 
 
 class SandboxError(Exception):
     """The child ended without an answer: it met a limit, or it crashed. `reason` says which, in a few words."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, usage: Usage | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.usage = reason, usage
 
 
 def available() -> bool:
@@ -82,33 +96,41 @@ def memory_bytes(size: int) -> int:
 
 
 class Sandbox:
-    """A child process that holds open files, for one caller; closing it ends the child."""
+    """A child process that holds files, for one caller; closing it ends the child.
 
-    def __init__(self, descriptors: Sequence[int]) -> None:
+    `files` are the contents, or descriptors of files that the child reads.
+    """
+
+    def __init__(self, files: Sequence[bytes | int]) -> None:
         self._lock = threading.Lock()
         self._called = time.monotonic()
+        self.usage: Usage | None = None
         mine, its = socket.socketpair()
         self._socket = mine
         with its:
             _fork_server().fork(its)
-        _send(mine, {"pid": os.getpid()}, list(descriptors))
+        self._most = memory_bytes(sum(os.fstat(x).st_size if isinstance(x, int) else len(x) for x in files))
+        sizes = [None if isinstance(file, int) else len(file) for file in files]
+        with contextlib.suppress(OSError):  # a child that has ended is told by the first call
+            _send(mine, {"sizes": sizes}, [file for file in files if isinstance(file, int)])
+            for file in files:
+                if not isinstance(file, int):
+                    mine.sendall(file)
 
     def call(self, task: str, arguments: Any = None) -> tuple[Any, list[Array]]:
-        """The answer of a task: plain JSON and read-only arrays in shared memory. Raises `SandboxError`."""
+        """Return the answer of a task: plain JSON, and read-only arrays. Raises `SandboxError`."""
         with self._lock:
             self._called = time.monotonic()
             try:
-                _send(self._socket, {"task": task, "arguments": arguments})
-                answer, descriptors = _receive(self._socket, 1)
+                with contextlib.suppress(OSError):
+                    _send(self._socket, {"task": task, "arguments": arguments})
+                answer, _ = _receive(self._socket, 0)
+                if "ended" in answer:
+                    raise SandboxError(answer["ended"], tuple(answer["usage"]))
+                self.usage = tuple(answer["usage"])
+                return answer["value"], _receive_arrays(self._socket, answer["arrays"], self._most)
             except (OSError, EOFError) as error:
                 raise SandboxError("its reader could not be started") from error
-        if "ended" in answer:
-            raise SandboxError(str(answer["ended"]))
-        try:
-            return answer["value"], _mapped(answer["arrays"], descriptors)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
 
     def expired(self) -> bool:
         """Whether the child has waited so long for a call that it ends, or has ended, by itself."""
@@ -119,51 +141,16 @@ class Sandbox:
         self._socket.close()
 
 
-def _mapped(described: Sequence[Sequence[Any]], descriptors: Sequence[int]) -> list[Array]:
-    """Arrays over one shared mapping, described by (type, shape, offset)."""
-    if not described:
-        return []
-    shared = mmap.mmap(descriptors[0], 0, access=mmap.ACCESS_READ)
-    arrays = []
-    for dtype, shape, offset in described:
-        count = int(np.prod(shape, dtype=np.int64))
-        arrays.append(
-            np.frombuffer(shared, np.dtype(dtype), count, offset).reshape(shape) if count else np.empty(shape, dtype)
-        )
-    return arrays
-
-
-def shared_file(content: bytes | bytearray | memoryview) -> int:
-    """A descriptor of an unnamed file in memory with this content."""
-    descriptor = _unnamed_file()
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view[: 1 << 30]) :]
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _unnamed_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("smart", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:  # macOS
-        return os.dup(file.fileno())
-
-
 class _ForkServer:
     """The warm process that forks the children; started when first needed, and again if it has died."""
 
     def __init__(self) -> None:
         mine, its = socket.socketpair()
         with its:
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
             source = os.pathsep.join(path for path in sys.path if path)
             self.process = subprocess.Popen(
                 [*COMMAND, str(its.fileno())],
-                env=environment | {"PYTHONPATH": source},
+                env={**os.environ, **ENVIRONMENT, "PYTHONPATH": source},
                 pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -229,13 +216,43 @@ def _receive(connection: socket.socket, most: int) -> tuple[Any, list[int]]:
 
 
 def _exactly(connection: socket.socket, length: int) -> bytes:
-    content = bytearray()
-    while len(content) < length:
-        piece = connection.recv(min(length - len(content), 1 << 20))
-        if not piece:
+    pieces = []
+    while length:
+        pieces.append(connection.recv(min(length, 1 << 30), socket.MSG_WAITALL))
+        if not pieces[-1]:
             raise EOFError
-        content += piece
-    return bytes(content)
+        length -= len(pieces[-1])
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _send_arrays(connection: socket.socket, arrays: Sequence[Array]) -> None:
+    for array in arrays:
+        connection.sendall(array.reshape(-1).view(np.uint8).data)
+    connection.sendall(_END)
+
+
+def _receive_arrays(
+    connection: socket.socket, described: Sequence[tuple[str, Sequence[int]]], most: int
+) -> list[Array]:
+    """Return read-only arrays of up to `most` bytes, described by (type, shape); EOFError if the child has ended."""
+    arrays = []
+    for code, shape in described:
+        dtype = np.dtype(code)
+        most -= dtype.itemsize * math.prod(shape)
+        if most < 0 or dtype.hasobject:
+            raise OSError("arrays that no child may send")
+        array = np.empty(shape, dtype)
+        view = array.reshape(-1).view(np.uint8).data
+        while view:
+            received = connection.recv_into(view)
+            if not received:
+                raise EOFError
+            view = view[received:]
+        array.flags.writeable = False
+        arrays.append(array)
+    if _exactly(connection, len(_END)) != _END:
+        raise EOFError
+    return arrays
 
 
 # -- the child's side -----------------------------------------------------------------------------------------
@@ -245,11 +262,12 @@ def _child(connection: socket.socket) -> None:
     """Answer calls until the caller closes its end."""
     from smart_core.data.tasks import Tasks
 
-    tasks = Tasks()
-    _, files = _receive(connection, _MOST_FILES)
-    size = sum(os.fstat(file).st_size for file in files)
+    signal.setitimer(signal.ITIMER_REAL, IDLE_SECONDS)
+    files = _received_files(connection)
+    size = sum(map(len, files))
     _limit_memory(memory_bytes(size))
     seconds = cpu_seconds(size)
+    tasks = Tasks(files)
     while True:
         signal.setitimer(signal.ITIMER_REAL, IDLE_SECONDS)
         try:
@@ -258,35 +276,33 @@ def _child(connection: socket.socket) -> None:
             return
         signal.setitimer(signal.ITIMER_REAL, WALL_PER_CPU * seconds)
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        tasks.prepare(files, request["task"])
+        tasks.prepare(request["task"])
         with _no_new_descriptors():
-            value, arrays = tasks.run(files, request["task"], request["arguments"])
-        _answer(connection, value, arrays)
+            value, arrays = tasks.run(request["task"], request["arguments"])
         signal.setitimer(signal.ITIMER_PROF, 0)
+        described = [(array.dtype.str, array.shape) for array in arrays]
+        usage = _usage(resource.getrusage(resource.RUSAGE_SELF))
+        _send(connection, {"value": value, "arrays": described, "usage": usage})
+        _send_arrays(connection, arrays)
 
 
-def _answer(connection: socket.socket, value: Any, arrays: Sequence[Array]) -> None:
-    described: list[tuple[str, tuple[int, ...], int]] = []
-    offset = 0
-    for array in arrays:
-        described.append((array.dtype.str, array.shape, offset))
-        offset += -(-array.nbytes // 64) * 64
-    if not offset:
-        _send(connection, {"value": value, "arrays": described})
-        return
-    descriptor = _unnamed_file()
-    os.ftruncate(descriptor, offset)
-    with mmap.mmap(descriptor, offset) as shared:
-        for (dtype, shape, start), array in zip(described, arrays, strict=True):
-            if array.size:
-                np.frombuffer(shared, dtype, array.size, start).reshape(shape)[...] = array
-    _send(connection, {"value": value, "arrays": described}, [descriptor])
-    os.close(descriptor)
+def _received_files(connection: socket.socket) -> list[bytes]:
+    message, descriptors = _receive(connection, _MOST_FILES)
+    rest = iter(descriptors)
+    return [_content(next(rest)) if size is None else _exactly(connection, size) for size in message["sizes"]]
+
+
+def _content(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as stream:
+        stream.seek(0)
+        return stream.read()
+
+
+def _usage(usage: resource.struct_rusage) -> Usage:
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _limit_memory(allowance: int) -> None:
-    import resource
-
     taken = 0
     with contextlib.suppress(OSError), open("/proc/self/statm", "rb") as file:
         taken = int(file.read().split()[0]) * mmap.PAGESIZE
@@ -297,8 +313,6 @@ def _limit_memory(allowance: int) -> None:
 
 @contextlib.contextmanager
 def _no_new_descriptors() -> Iterator[None]:
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -312,6 +326,8 @@ def _no_new_descriptors() -> Iterator[None]:
 _ENDED = {
     int(signal.SIGPROF): "it takes more computing time than a file of its size may",
     int(signal.SIGALRM): "it takes longer than a file of its size may",
+    int(signal.SIGSEGV): "its reader crashed, as on a damaged file",
+    int(signal.SIGABRT): "its reader crashed, as on a damaged file",
 }
 
 
@@ -371,14 +387,14 @@ def _become_child(
 
 def _reap(children: dict[int, socket.socket]) -> None:
     while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
         if pid == 0:
             return
         connection = children.pop(pid)
         with connection, contextlib.suppress(OSError):
             if os.WIFSIGNALED(status) or os.WEXITSTATUS(status):
                 ended = _ENDED.get(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
-                _send(connection, {"ended": ended or "its reader stopped"})
+                _send(connection, {"ended": ended or "its reader stopped", "usage": _usage(usage)})
 
 
 def main() -> None:

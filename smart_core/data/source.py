@@ -13,7 +13,6 @@ from typing import IO, Any
 from smart_core.data.formats.limits import MAX_BYTES
 from smart_core.data.formats.raw import Source
 from smart_core.data.samples import located
-from smart_core.data.sandbox import shared_file
 from smart_core.errors import LogitFileError
 from smart_core.formatting import bytes_text, error_text, printable
 
@@ -30,10 +29,10 @@ class GivenFile:
     split: str | None = None
     folder: str = ""
 
-    def open(self) -> int:
-        """Return a descriptor at the beginning of the content, for another process to read."""
+    def open(self) -> bytes | int:
+        """Return the content, or a descriptor of the file that holds it, for another process to read."""
         if isinstance(self.content, bytes):
-            return shared_file(self.content)
+            return self.content
         with _path_errors(self.content, self.name):
             return os.open(self.content, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 

@@ -6,7 +6,6 @@ A result is a tree of plain JSON with references to arrays; of objects, it holds
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from io import BytesIO
@@ -30,22 +29,23 @@ TOO_LARGE = "does not fit in the memory that a file of its size may take", "save
 class Tasks:
     """The tasks of one child, which parses its files once."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Sequence[bytes]) -> None:
+        self.files = files
         self.document: ParsedDocument | None = None
 
-    def prepare(self, files: Sequence[int], task: str) -> None:
+    def prepare(self, task: str) -> None:
         """Import what a task needs: while it works it cannot open a file. Only the first bytes are looked at."""
         if task == "open":
-            for module in {module for file in files for module in modules_of(os.pread(file, 16, 0))}:
+            for module in {module for file in self.files for module in modules_of(file[:16])}:
                 load_reader(module)
 
-    def run(self, files: Sequence[int], task: str, arguments: Any) -> tuple[Any, list[Array]]:
+    def run(self, task: str, arguments: Any) -> tuple[Any, list[Array]]:
         """The tree and the arrays of the result, or of the error."""
         arrays: list[Array] = []
         try:
             if task == "open":
-                described = zip(files, arguments["files"], strict=True)
-                sources = [Source(name, _content(file), split, folder) for file, (name, split, folder) in described]
+                described = zip(self.files, arguments["files"], strict=True)
+                sources = [Source(name, file, split, folder) for file, (name, split, folder) in described]
                 self.document = ParsedDocument.of(sources, arguments["name"])
                 value: Any = self.document.name
             else:
@@ -55,12 +55,6 @@ class Tasks:
             return {"error": [error.problem, encode(list(error.fixes), arrays), error.file]}, []
         except MemoryError:
             return {"error": [TOO_LARGE[0], [TOO_LARGE[1]], None]}, []
-
-
-def _content(file: int) -> bytes:
-    with open(file, "rb", closefd=False) as stream:
-        stream.seek(0)
-        return stream.read()
 
 
 READERS = tuple(dict.fromkeys(known.module for known in FORMATS.values()))
