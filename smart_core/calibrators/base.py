@@ -1,4 +1,4 @@
-"""What every calibrator is: settings, a fit on validation arrays, probabilities for new logits, a file."""
+"""What every calibrator is: settings, a fit on validation arrays, probabilities for new logits, its exported form."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.learned import Shape, wrong_state
 from smart_core.calibrators.rows import all_finite
 from smart_core.calibrators.settings import Setting, setting, settings_of, with_settings
 from smart_core.device import (
@@ -28,10 +27,23 @@ from smart_core.errors import CalibrationError
 from smart_core.progress import CancelToken, Progress, Run, Trace
 from smart_core.types import Logits, Probabilities
 
+Shape = tuple[int | str, ...]
+"""Lengths of a learned tensor; a letter is a length from 0 up that the data decide, the same wherever it stands, and
+`n+1` is one more than `n`."""
+
+
+class LineStyle(NamedTuple):
+    """How charts draw a method, in plotly's words."""
+
+    color: str
+    dash: str = "solid"
+    symbol: str = "circle"
+    width: float = 2.0
+
 
 @dataclass(frozen=True)
 class FitData:
-    """Everything a fit may look at, as tensors on the fit's device."""
+    """Everything a fit may read, as tensors on the fit's device."""
 
     logits: Logits
     labels: Tensor
@@ -56,22 +68,27 @@ class Calibrator(ABC):
     """One sentence on what the method does."""
     position: ClassVar[int]
     """Place in lists and tables."""
+    family: ClassVar[str]
+    """Heading under which the pages list it."""
+    style: ClassVar[LineStyle] = LineStyle("#7A7A7A")
     needs: ClassVar[tuple[str, ...]] = ()
     """Arrays beyond logits and labels without which the method cannot run: `features`, `head`."""
     uses: ClassVar[tuple[str, ...]] = ()
-    """Arrays that it takes when they are there; without them it falls back, and says so in `notices_`."""
+    """Arrays that it reads if they are there; without them it falls back and adds a notice to `notices_`."""
     stochastic: ClassVar[bool] = False
     """Whether the seed matters."""
+    traceable: ClassVar[bool] = True
+    """Whether PyTorch can record `_probabilities` as a graph."""
     infinite: ClassVar[tuple[str, ...]] = ()
     """Learned tensors that may hold infinity."""
     libraries: ClassVar[tuple[str, ...]] = ()
-    """Modules that a fit imports on demand: slow to load, and no part of the fit's own time."""
+    """Modules that a fit imports on demand: slow to load, and not part of the fit's own time."""
 
     seed: int = setting(0, "Seed of every random choice.", low=0, high=2**31 - 1)
     device: str = setting("auto", "Where to compute: auto, cuda, mps or cpu.")
 
     def __init_subclass__(cls) -> None:
-        """Write the settings' own descriptions into the class's documentation."""
+        """Append the settings' own descriptions to the class's documentation."""
         super().__init_subclass__()
         cls.__doc__ = with_settings(cls)
 
@@ -79,7 +96,7 @@ class Calibrator(ABC):
         self._make_plain()
 
     def _make_plain(self) -> None:
-        """Settings given as NumPy's numbers or as PyTorch's device become Python's own, which a file can keep."""
+        """Turn NumPy's numbers and PyTorch's device into Python's own values, which a file can keep."""
         if isinstance(self.device, torch.device):
             self.device = str(self.device)
         for described in self.settings():
@@ -92,12 +109,12 @@ class Calibrator(ABC):
         """Learn from the validation arrays; set the attributes that `learned` names."""
 
     def learned(self) -> dict[str, Shape]:
-        """The learned tensors, which are what a file keeps: name -> shape, from the settings and `classes_`."""
+        """The learned tensors, which a file keeps: name -> shape, from the settings and `classes_`."""
         return {}
 
     @abstractmethod
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
-        """Calibrated rows for one chunk, on the calibrator's device."""
+        """Calibrated rows of one chunk, on the calibrator's device."""
 
     @property
     @abstractmethod
@@ -108,6 +125,25 @@ class Calibrator(ABC):
     def keeps_top1(self) -> bool:
         """Whether the largest probability is always at the largest logit."""
         return True
+
+    def numpy_code(self) -> str | None:
+        """The body of a NumPy function of one chunk of rows, from which every exported form is made.
+
+        It reads the logits `z` (n, K), the features `x` (n, D) if the fit used them, and the learned tensors, named in
+        capitals without their final `_`: `temperature_` is `TEMPERATURE`. It returns float32 probabilities (n, K); for
+        a `TemperatureCalibrator`, temperatures (n,). It may call NumPy and the functions of `export.numpy_functions`.
+        The ONNX graph is recorded while this code runs, so it must not change arrays in place or ask for `len(z)`.
+        None, the default, means that the method has no such form.
+        """
+        return None
+
+    def _widest_row(self) -> int:
+        """Numbers per sample of the widest array in `numpy_code`; it decides how many rows make a chunk."""
+        return self.classes_
+
+    def _feature_width(self) -> int | None:
+        """Number of features per row, for methods that read them."""
+        return None
 
     # -- what every method shares ------------------------------------------------------------------------
 
@@ -124,8 +160,8 @@ class Calibrator(ABC):
     ) -> Self:
         """Learn from validation logits (N, K) and labels (N,), NumPy or torch; returns `self`.
 
-        `progress(fraction, words)` is called as the fit goes on; a `cancel` token that is set ends it with
-        `Cancelled`; `trace=True` keeps per-epoch records in `trace_` for methods trained by epochs.
+        `progress(fraction, message)` is called during the fit; a `cancel` token that is set ends it with `Cancelled`;
+        `trace=True` keeps per-epoch records in `trace_` for methods trained by epochs.
         """
         self.check_settings()
         data = self._fit_data(logits, labels, features, head)
@@ -140,15 +176,14 @@ class Calibrator(ABC):
             self.trace_: Trace | None = run.trace
             run.tick(1.0, f"{self.label} fitted")
         except BaseException:
-            del self.classes_  # what was learned by then is not a fitted calibrator
+            del self.classes_  # what was learned so far is not a fitted calibrator
             raise
         return self
 
     def predict_proba(self, logits: Any, *, features: Any = None) -> Any:
-        """Calibrated probabilities (N, K), float32, in the kind of the input: NumPy or torch."""
+        """Calibrated probabilities (N, K), float32, NumPy or torch like the input."""
         chunks: list[Tensor] = list(self.stream(logits, features=features))
-        device = resolve_device(self.device)
-        empty = torch.empty((0, self.classes_), device=device)
+        empty = torch.empty((0, self.classes_), device=resolve_device(self.device))
         return like_input(torch.cat(chunks) if chunks else empty, logits)
 
     def stream(self, logits: Any, *, features: Any = None) -> Iterator[Probabilities]:
@@ -180,7 +215,7 @@ class Calibrator(ABC):
         return settings_of(cls)
 
     def check_settings(self) -> None:
-        """One sentence about the first setting that is not allowed, if there is one."""
+        """Raise `CalibrationError` for the first setting that is not allowed."""
         self._make_plain()
         for described in self.settings():
             described.check(getattr(self, described.name), self.label)
@@ -195,7 +230,7 @@ class Calibrator(ABC):
             import_module(library)
 
     def settings_dict(self) -> dict[str, Any]:
-        """The constructor's arguments as they stand."""
+        """The constructor's arguments as they are now."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -210,27 +245,10 @@ class Calibrator(ABC):
         lacking = [name for name in cls.needs if not available.get(name, False)]
         return f"needs {' and '.join(lacking)}" if lacking else None
 
-    # -- learned state, for files ------------------------------------------------------------------------
-
     def state(self) -> dict[str, Tensor]:
         """The learned tensors by name."""
         self._check_fitted()
         return {name: getattr(self, name) for name in self.learned()}
-
-    def restore(self, state: dict[str, Tensor], classes: int, features_used: bool, notices: list[str]) -> None:
-        """Take learned tensors back, on this calibrator's device; the settings and tensors are checked first."""
-        self.check_settings()
-        self.classes_ = classes
-        self.features_used_ = features_used
-        self.notices_ = notices
-        self.trace_ = None
-        fault = wrong_state(state, self.learned(), self.infinite)
-        if fault is not None:
-            del self.classes_
-            raise CalibrationError(f"{self.label}: {fault}.")
-        device = resolve_device(self.device)
-        for name, tensor in state.items():
-            setattr(self, name, tensor.to(device))
 
     # -- checks ------------------------------------------------------------------------------------------
 
@@ -238,18 +256,16 @@ class Calibrator(ABC):
         device = resolve_device(self.device)
         z = Logits(to_tensor(as_array(logits, "logits"), device))
         if not whole_numbers(labels):
-            raise CalibrationError(f"{self.label}: labels must be whole numbers, one class index a sample.")
+            raise self._error("labels must be whole numbers, one class index per sample")
         y = to_tensor(labels, device, torch.int64)
         if z.ndim != 2 or z.shape[1] < 2 or z.shape[0] < 1:
-            raise CalibrationError(f"{self.label}: logits must be (N, K) with K >= 2, not {tuple(z.shape)}.")
+            raise self._error(f"logits must be (N, K) with K >= 2, not {tuple(z.shape)}")
         if y.shape != (z.shape[0],):
-            raise CalibrationError(
-                f"{self.label}: labels must be ({z.shape[0]},) to match the logits, not {tuple(y.shape)}."
-            )
+            raise self._error(f"labels must be ({z.shape[0]},) to match the logits, not {tuple(y.shape)}")
         if not all_finite(z):
-            raise CalibrationError(f"{self.label}: the logits hold NaN or infinity; remove those rows.")
+            raise self._error("the logits hold NaN or infinity; remove those rows")
         if int(y.min()) < 0 or int(y.max()) >= z.shape[1]:
-            raise CalibrationError(f"{self.label}: labels must lie in 0..{z.shape[1] - 1}.")
+            raise self._error(f"labels must lie in 0..{z.shape[1] - 1}")
         f = None if features is None else to_tensor(as_array(features, "features"), device)
         if f is not None:
             self._check_feature_rows(f, z.shape[0])
@@ -264,17 +280,32 @@ class Calibrator(ABC):
         try:
             weight, bias = (head.weight, head.bias) if hasattr(head, "weight") else head
         except (AttributeError, TypeError, ValueError) as error:
-            raise CalibrationError(
-                f"{self.label}: the head must be a pair, weights (K, D) and biases (K,), or a linear layer."
-            ) from error
+            message = "the head must be a pair, weights (K, D) and biases (K,), or a linear layer"
+            raise self._error(message) from error
         return to_tensor(as_array(weight, "head's weights"), device), to_tensor(as_array(bias, "biases"), device)
+
+    def _checked_features(self, features: Tensor) -> Tensor:
+        """The features, if they are a finite (N, D) matrix."""
+        if features.ndim != 2 or features.shape[1] < 1:
+            raise self._error(f"features must be (N, D), not {tuple(features.shape)}")
+        if not all_finite(features):
+            raise self._error("the features hold NaN or infinity; remove those rows")
+        return features
+
+    def _features_or_logits(self, data: FitData) -> Tensor:
+        """The features, or else the logits with a notice; sets `features_used_`."""
+        self.features_used_ = data.features is not None
+        if data.features is None:
+            self.notices_.append(f"{self.label} was fitted without features; it reads the logits in their place.")
+            return data.logits
+        return self._checked_features(data.features)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "classes_"):
             raise CalibrationError(f"{self.label} is not fitted yet; call fit first.")
 
     def _check_rows(self, logits: Any, features: Any) -> tuple[Any, Any]:
-        """Rows to apply a fit to, as arrays or tensors, and their features where the fit uses them."""
+        """Rows to apply a fit to, as arrays or tensors, and their features if the fit uses them."""
         self._check_fitted()
         logits = as_array(logits, "logits")
         shape = tuple(logits.shape)
@@ -289,22 +320,21 @@ class Calibrator(ABC):
         width = self._feature_width()
         if width is not None and (features.ndim != 2 or features.shape[1] != width):
             raise CalibrationError(
-                f"{self.label} was fitted on {width} features a row; got shape {tuple(features.shape)}."
+                f"{self.label} was fitted on {width} features per row; got shape {tuple(features.shape)}."
             )
         return logits, features
 
     def _check_feature_rows(self, features: Any, rows: int) -> None:
-        found = features.shape[0] if features.ndim else 0
-        if found != rows:
-            raise CalibrationError(f"{self.label}: {found} feature rows for {rows} logit rows.")
-
-    def _feature_width(self) -> int | None:
-        """How many features a row has, for methods that read them."""
-        return None
+        given = features.shape[0] if features.ndim else 0
+        if given != rows:
+            raise self._error(f"{given} feature rows for {rows} logit rows")
 
     def _finite(self, chunk: Tensor, start: int, what: str) -> Tensor:
-        """The chunk; one sentence that names its first bad row if it holds NaN or infinity."""
+        """The chunk; an error names its first row with NaN or infinity."""
         if not all_finite(chunk):
             bad = int((~torch.isfinite(chunk)).any(dim=1).to(torch.int8).argmax())
-            raise CalibrationError(f"{self.label}: row {start + bad} of the {what} holds NaN or infinity; remove it.")
+            raise self._error(f"row {start + bad} of the {what} holds NaN or infinity; remove it")
         return chunk
+
+    def _error(self, problem: str) -> CalibrationError:
+        return CalibrationError(f"{self.label}: {problem}.")

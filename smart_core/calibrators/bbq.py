@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from smart_core.calibrators.curves import (
+from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.settings import setting
+from smart_core.calibrators.toplabel import (
+    TopLabelCalibrator,
     bin_centres,
     bin_of,
     equal_mass_edges,
     hits_in_bins,
     stairs,
 )
-from smart_core.calibrators.learned import Shape
-from smart_core.calibrators.settings import setting
-from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
@@ -28,23 +28,31 @@ LEAST_PRIOR = 1e-12
 class BBQ(TopLabelCalibrator):
     """The average of all equal-mass histograms, weighted by their marginal likelihood.
 
-    A histogram of B bins has a Beta prior of strength `prior / B` in each bin, its mean the bin's centre; a
-    bin's value is the posterior mean. Every B from `max(1, N^(1/3) / 10)` to `min(N / 5, 10 N^(1/3))` is
-    equally likely beforehand.
+    `c(s) = sum_B w_B c_B(s)`. A histogram of B bins has a Beta prior of strength `prior / B` in each bin, its mean the
+    bin's centre; a bin's value is the posterior mean. Every B from `max(1, N^(1/3) / 10)` to
+    `min(N / 5, 10 N^(1/3))` has the same prior probability. Departure: the original is for two classes; this maps the
+    top-1 confidence, and the other classes share the rest.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> bbq = sc.BBQ().fit(data.logits, data.labels)
+    >>> bool(((bbq.values_ > 0) & (bbq.values_ < 1)).all())
+    True
     """
 
     id = "bbq"
     label = "BBQ"
     summary = "A Bayesian average of many histograms of the top-1 confidence, so no bin count need be chosen."
     position = 14
+    style = LineStyle("#B06A1A", "longdash", "x")
+    numpy_map = "stairs(u, EDGES, VALUES)"
     libraries = ("scipy.special",)
 
     prior: float = setting(
         2.0, "Strength of the Beta prior, in samples over all bins.", low=1e-3, high=1e3, logarithmic=True
     )
 
-    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
-        u, hits = doubts.numpy(), correct.numpy()
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         ordered = np.sort(u)
         fewest, most = bin_counts(len(u))
         models: list[tuple[FloatArray, FloatArray]] = []
@@ -63,8 +71,8 @@ class BBQ(TopLabelCalibrator):
     def learned(self) -> dict[str, Shape]:
         return {"edges_": ("n",), "values_": ("n+1",)}
 
-    def _map(self, doubts: Tensor) -> Tensor:
-        return stairs(doubts, self.edges_, self.values_)
+    def _map(self, u: Tensor) -> Tensor:
+        return stairs(u, self.edges_, self.values_)
 
     @property
     def parameters(self) -> int:

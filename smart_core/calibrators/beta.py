@@ -8,54 +8,71 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.learned import Shape
+from smart_core.calibrators.base import LineStyle, Shape
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
-LEAST_DOUBT = 1e-30
-"""Doubts below this count as this, so that their logarithm is finite."""
+LEAST_COMPLEMENT = 1e-30
+"""Complements 1 - s below this are raised to this, so that their logarithm is finite."""
 
 SLOPE_LIMIT, INTERCEPT_LIMIT = 100.0, 50.0
-"""Bounds of a, b and |c|; only validation sets with hits alone or misses alone reach them."""
+"""Bounds of a, b and |c|; only validation sets with nothing but hits or nothing but misses reach them."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Beta(TopLabelCalibrator):
-    """`c(s) = sigmoid(a log s - b log(1 - s) + c)` with a, b >= 0, the minimiser of the NLL of the hits."""
+    """`c(s) = sigmoid(a log s - b log(1 - s) + c)` with a, b >= 0, of least NLL of the hits.
+
+    A convex problem in a box, solved by L-BFGS-B. Departure: the original is for two classes and refits without a
+    negative slope; this maps the top-1 confidence, and the other classes share the rest.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> beta = sc.Beta().fit(data.logits, data.labels)
+    >>> bool((beta.coefficients_[:2] >= 0).all())
+    True
+    """
 
     id = "beta"
     label = "Beta"
     summary = "A three-parameter, non-decreasing map of the top-1 confidence from the beta family."
     position = 15
+    style = LineStyle("#8F7A33", "dot", "x-open")
     libraries = ("scipy.optimize",)
 
-    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
-        hits = correct.numpy()
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         if hits.min() == hits.max():
             outcome = "right" if hits.max() == 1.0 else "wrong"
             self.notices_.append(
                 f"Every validation prediction is {outcome}; the map runs to its bounds and cannot be trusted."
             )
-        features = beta_features(doubts).numpy()
+        features = beta_features(torch.from_numpy(u)).numpy()
         self.coefficients_ = self._store(fit_coefficients(features, hits, run))
 
     def learned(self) -> dict[str, Shape]:
         return {"coefficients_": (3,)}
 
-    def _map(self, doubts: Tensor) -> Tensor:
+    def _map(self, u: Tensor) -> Tensor:
         slopes, intercept = self.coefficients_[:2], self.coefficients_[2]
-        return torch.sigmoid((beta_features(doubts) * slopes).sum(dim=1) + intercept)
+        return torch.sigmoid((beta_features(u) * slopes).sum(dim=1) + intercept)
+
+    def numpy_code(self) -> str:
+        return f"""
+            u = complement(z).astype(np.float64)
+            a, b, c = COEFFICIENTS.astype(np.float64)
+            return spread(z, sigmoid(a * np.log1p(-u) - b * np.log(np.maximum(u, {LEAST_COMPLEMENT})) + c), keep=True)
+        """
 
     @property
     def parameters(self) -> int:
         return 3
 
 
-def beta_features(doubts: Tensor) -> Tensor:
-    """`(log s, -log(1 - s))` from the doubts `u = 1 - s`, (N, 2)."""
+def beta_features(u: Tensor) -> Tensor:
+    """`(log s, -log(1 - s))` from the complements `u = 1 - s`, (N, 2)."""
     # A confidence is at least 1/K, so log s is finite.
-    return torch.stack([torch.log1p(-doubts), -torch.log(doubts.clamp(min=LEAST_DOUBT))], dim=1)
+    return torch.stack([torch.log1p(-u), -torch.log(u.clamp(min=LEAST_COMPLEMENT))], dim=1)
 
 
 def fit_coefficients(features: FloatArray, hits: FloatArray, run: Run) -> FloatArray:

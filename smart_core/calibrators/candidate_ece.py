@@ -1,4 +1,4 @@
-"""The ECE of many candidate confidences at once, on the device: what a grid search compares.
+"""The ECE of many candidate confidences at once, on the device, for grid searches.
 
 Bins are those of `smart_core.metrics`: equal width, `(l, u]` with edges rounded to float32, the first closed
 at 0. Residuals are added as whole multiples of 2^-30: such sums do not depend on their order, so equal
@@ -17,7 +17,7 @@ UNIT = 2.0**30
 def bin_of(confidence: Tensor, bins: int) -> Tensor:
     """The b with `b/B < p <= (b+1)/B`, as whole-number float; p = 0 belongs to bin 0.
 
-    `ceil(p B) - 1` can miss by one where the product is rounded; comparing with the edges puts it right.
+    `ceil(p B) - 1` can miss by one where the product is rounded; comparing with the edges corrects it.
     """
     index = torch.ceil(confidence * bins).sub_(1.0)
     index -= (confidence <= index / bins).to(index.dtype)

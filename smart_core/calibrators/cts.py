@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.candidate_ece import candidate_ece
-from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.errors import CalibrationError
@@ -17,7 +16,7 @@ from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
 HUGE = 1e37
-"""Logits are held within this, so that dividing by the least temperature stays finite."""
+"""Logits are clipped to plus and minus this, so that dividing by the least temperature stays finite."""
 
 LEAST_GAIN = 1e-7
 """An ECE must fall by more than this to count as lower: smaller differences are rounding."""
@@ -25,19 +24,26 @@ LEAST_GAIN = 1e-7
 
 @dataclass(kw_only=True, eq=False)
 class CTS(Calibrator):
-    """`q = softmax(z_k / T_k)`: the `T_k` are searched class by class for the least validation ECE.
+    """`q = softmax(z_k / T_k)` with the `T_k` of least validation ECE, searched class by class.
 
-    All start at the temperature-scaling optimum. A sweep visits the classes in order and tries every grid
-    value, in order, for the class at hand; a value is taken if it lowers the ECE and does not lower the
-    accuracy reached so far. Sweeps end when one changes nothing. A class without validation samples keeps the
-    common temperature. Logits are divided as they are: unlike a common temperature, this depends on their
-    level.
+    All start at the temperature of TS. A sweep visits the classes in order and tries every grid value, in order; a
+    value is taken if it lowers the ECE and does not lower the accuracy reached so far. Sweeps end when one changes
+    nothing. A class without validation samples keeps the common temperature. Unlike a common temperature, this depends
+    on the level of the logits, which are divided as they are.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> cts = sc.CTS(sweeps=1).fit(data.logits, data.labels)
+    >>> tuple(cts.temperatures_.shape)
+    (10,)
     """
 
     id = "cts"
     label = "CTS"
-    summary = "One temperature a class, searched on validation ECE without losing accuracy."
+    summary = "One temperature per class, searched on validation ECE without losing accuracy."
     position = 7
+    family = "A temperature per sample or class"
+    style = LineStyle("#5B7BD5", "dashdot", "pentagon-open")
 
     sweeps: int = setting(5, "Passes over the classes, at most.", low=1, high=1000)
     t_low: float = setting(0.5, "Least temperature of the grid.", low=0.05, high=20.0)
@@ -73,13 +79,16 @@ class CTS(Calibrator):
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         return Probabilities(torch.softmax(logits.clamp(-HUGE, HUGE) / self.temperatures_, dim=1))
 
+    def numpy_code(self) -> str:
+        return f"return softmax(np.clip(z, -{HUGE}, {HUGE}) / TEMPERATURES).astype(np.float32)"
+
     @property
     def parameters(self) -> int:
         return self.classes_
 
     @property
     def keeps_top1(self) -> bool:
-        """No: classes divided by different temperatures may change places."""
+        """False: classes divided by different temperatures may change places."""
         return False
 
 
@@ -118,7 +127,7 @@ class ClassSearch:
         self.hits = int(hit.sum())
 
     def refresh(self) -> None:
-        """Maximum and log-sum-exp from scratch: many small updates would let rounding add up."""
+        """Recompute maximum and log-sum-exp: in many small updates rounding errors would add up."""
         self.peak, self.top = self.scaled.max(dim=0)
         self.log_sum = torch.logsumexp(self.scaled, dim=0)
 
@@ -148,8 +157,8 @@ class ClassSearch:
     def _others(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Maximum, its place, and log-sum-exp of all classes but `k`.
 
-        Where `k` is not the largest it holds at most half of the sum, so taking it off loses nothing to
-        cancellation. The rows it leads are summed anew.
+        Where `k` is not the largest it is at most half of the sum, so subtracting it loses nothing to cancellation. The
+        rows where it is the largest are summed again.
         """
         peak, top = self.peak.clone(), self.top.clone()
         log_sum = self.log_sum + torch.log1p(-torch.exp(self.scaled[k] - self.log_sum).clamp(max=0.75))

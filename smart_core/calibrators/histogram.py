@@ -7,34 +7,45 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from smart_core.calibrators.curves import (
+from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.settings import setting
+from smart_core.calibrators.toplabel import (
+    TopLabelCalibrator,
     bin_centres,
     equal_mass_edges,
     equal_width_edges,
     hits_in_bins,
     stairs,
 )
-from smart_core.calibrators.learned import Shape
-from smart_core.calibrators.settings import setting
-from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.progress import Run
+from smart_core.types import FloatArray
 
 
 @dataclass(kw_only=True, eq=False)
 class Histogram(TopLabelCalibrator):
-    """Each bin's confidence becomes the accuracy of the validation samples in it."""
+    """`c(s) = hits_b / samples_b` for a confidence s in bin b: the bin's validation accuracy.
+
+    Bins are `(l, u]`, of equal mass or equal width; an empty one keeps its centre. Departure: the original bins each
+    class's probability and normalises; this bins the top-1 confidence, and the other classes share the rest.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> sc.Histogram(bins=5).fit(data.logits, data.labels).parameters  # five levels and four edges
+    9
+    """
 
     id = "histogram"
     label = "Histogram"
     summary = "Replaces the top-1 confidence by the validation accuracy of its bin."
     position = 12
+    style = LineStyle("#A67400", "dashdot", "cross")
+    numpy_map = "stairs(u, EDGES, VALUES)"
 
     bins: int = setting(15, "Number of bins.", low=1, high=1000)
     scheme: str = setting("mass", "Bins of equal mass (samples) or of equal width.", choices=("mass", "width"))
 
-    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
-        u, hits = doubts.numpy(), correct.numpy()
-        # Confidence bins (l, u] are bins [1 - u, 1 - l) of the doubt, which is what `stairs` has.
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
+        # Bins (l, u] of the confidence are bins [1 - u, 1 - l) of its complement, the convention of `stairs`.
         edges = equal_mass_edges(np.sort(u), self.bins) if self.scheme == "mass" else equal_width_edges(self.bins)
         count, right = hits_in_bins(u, hits, edges)
         accuracy = right / np.maximum(count, 1.0)
@@ -46,12 +57,12 @@ class Histogram(TopLabelCalibrator):
     def learned(self) -> dict[str, Shape]:
         return {"edges_": ("n",), "values_": ("n+1",)}
 
-    def _map(self, doubts: Tensor) -> Tensor:
-        return stairs(doubts, self.edges_, self.values_)
+    def _map(self, u: Tensor) -> Tensor:
+        return stairs(u, self.edges_, self.values_)
 
     @property
     def parameters(self) -> int:
-        """The levels, and the edges too where they depend on the data."""
+        """The levels, and the edges too if they depend on the data."""
         if not hasattr(self, "values_"):
             return 2 * self.bins - 1 if self.scheme == "mass" else self.bins
         return self.values_.numel() + (self.edges_.numel() if self.scheme == "mass" else 0)

@@ -7,32 +7,43 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from smart_core.calibrators.curves import broken_line
-from smart_core.calibrators.learned import Shape
-from smart_core.calibrators.toplabel import TopLabelCalibrator
+from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
 
 @dataclass(kw_only=True, eq=False)
 class Isotonic(TopLabelCalibrator):
-    """The non-decreasing function of the confidence with the least squared error to the hits."""
+    """`c(s)`, the non-decreasing function of the confidence s with the least squared error to the hits.
+
+    Linear between the validation confidences, constant beyond them. Departure: the original maps each class's
+    probability and normalises; this maps the top-1 confidence, and the other classes share the rest.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> isotonic = sc.Isotonic().fit(data.logits, data.labels)
+    >>> bool((isotonic.values_.diff() <= 0).all())  # as a function of 1 - s
+    True
+    """
 
     id = "isotonic"
     label = "Isotonic"
     summary = "The best non-decreasing map from the top-1 confidence to accuracy, by pooling violators."
     position = 13
+    style = LineStyle("#9A7B1F", "dash", "cross-open")
+    numpy_map = "broken_line(u, NODES, VALUES)"
     libraries = ("scipy.optimize",)
 
-    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
-        nodes, values = non_increasing_line(doubts.numpy(), correct.numpy())
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
+        nodes, values = non_increasing_line(u, hits)
         self.nodes_, self.values_ = self._store(nodes), self._store(values)
 
     def learned(self) -> dict[str, Shape]:
         return {"nodes_": ("n+1",), "values_": ("n+1",)}
 
-    def _map(self, doubts: Tensor) -> Tensor:
-        return broken_line(doubts, self.nodes_, self.values_)
+    def _map(self, u: Tensor) -> Tensor:
+        return broken_line(u, self.nodes_, self.values_)
 
     @property
     def parameters(self) -> int:
@@ -43,7 +54,7 @@ class Isotonic(TopLabelCalibrator):
 def non_increasing_line(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Nodes and values of the non-increasing function of least squared error, linear between distinct x.
 
-    Samples of equal x count as their mean. Nodes within a level, where the line is flat on both sides, are left out.
+    Samples of equal x count as their mean. Nodes inside a level, where the line is flat on both sides, are dropped.
     """
     from scipy.optimize import isotonic_regression
 

@@ -14,24 +14,24 @@ import torch
 from torch import Tensor
 
 HISTORY = 10
-"""Steps that are remembered."""
+"""Number of steps that are kept."""
 
-ENOUGH = 1e-4
-"""Share of the decrease promised by the slope that a step must bring (Armijo)."""
+ARMIJO = 1e-4
+"""Share of the decrease predicted by the slope that a step must achieve."""
 
 ROUNDING = 1e-7
 """Error of the loss in float32, relative to 1 or to the loss if that is larger.
 
-Changes below it are judged by the slopes at both ends of the step, which are far more exact."""
+Smaller changes are decided by the slopes at both ends of the step, which are far more exact."""
 
 TRIALS = 12
-"""Lengths tried along one direction; if none will do, rounding hides whatever decrease is left."""
+"""Step lengths tried along one direction; if none is accepted, rounding hides any decrease that is left."""
 
 PATIENCE = 5
-"""Steps in a row without a new least loss after which rounding is all there is."""
+"""Steps in a row without a new least loss after which only rounding is left."""
 
 SHORTEST_CUT, LONGEST_CUT = 0.1, 0.5
-"""A step that was too long is cut to a share of it between these."""
+"""A step that was too long is multiplied by a factor between these."""
 
 LEAST_CURVATURE = 1e-10
 """Least curvature, relative to the greatest: a flat direction must not send the first step far away."""
@@ -46,10 +46,10 @@ Pair = tuple[Tensor, Tensor, float]
 def minimise_convex(
     loss: Loss, start: Tensor, curvature: Tensor, max_iterations: int, least_gain: float, between: Callable[[int], None]
 ) -> Tensor:
-    """The parameters of least loss that were met; they are never worse than the start.
+    """The parameters of least loss on the path, never worse than the start.
 
-    The search ends after `max_iterations` steps, when a step promises to lower the loss by less than `least_gain`,
-    or when steps no longer lower it. `between` is called with the number of steps taken; it may raise to stop.
+    The search ends after `max_iterations` steps, when the expected gain of a step is less than `least_gain`, or when
+    steps no longer lower the loss. `between` is called with the number of steps taken; it may raise to stop.
     """
     floor = LEAST_CURVATURE * float(curvature.max())
     inverse = initial = 1.0 / curvature.clamp(min=max(floor, torch.finfo(curvature.dtype).tiny))
@@ -70,7 +70,7 @@ def minimise_convex(
         following, value, new_gradient = found
         step, change = following - theta, new_gradient - gradient
         overlap, size = _dot(step, change), _dot(change, change * inverse)
-        if overlap > 0.0 and size > 0.0:  # rounding may spoil them near the minimum
+        if overlap > 0.0 and size > 0.0:  # near the minimum rounding may turn their signs
             pairs.append((step, change, overlap))
             initial = inverse * (overlap / size)
         theta, gradient = following, new_gradient
@@ -97,14 +97,14 @@ def inverse_hessian_product(gradient: Tensor, pairs: deque[Pair], initial: Tenso
 def _line_search(
     loss: Loss, theta: Tensor, value: float, direction: Tensor, slope: float
 ) -> tuple[Tensor, float, Tensor] | None:
-    """The first of ever shorter steps that lowers the loss enough; the cut is the minimum of a parabola."""
+    """The first of increasingly short steps that lowers the loss enough; each cut is the minimum of a parabola."""
     length = 1.0
     for _ in range(TRIALS):
         trial = theta.add(direction, alpha=length)
         reached, gradient = loss(trial)
-        if reached <= value + ENOUGH * length * slope or (
+        if reached <= value + ARMIJO * length * slope or (
             reached <= value + ROUNDING * max(1.0, abs(value))
-            and _dot(gradient, direction) <= (2.0 * ENOUGH - 1.0) * slope
+            and _dot(gradient, direction) <= (2.0 * ARMIJO - 1.0) * slope
         ):
             return trial, reached, gradient
         excess = reached - value - length * slope  # not finite where the loss overflows

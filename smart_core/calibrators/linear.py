@@ -1,4 +1,4 @@
-"""Softmax of a linear map of a row, fitted by L-BFGS: what vector, matrix and Dirichlet scaling share.
+"""Softmax of a linear map of a row, fitted by L-BFGS: the shared part of vector, matrix and Dirichlet scaling.
 
 The map is `q = softmax(W x + b)` with W a full K x K matrix or a diagonal one, kept as its K entries. It is
 fitted as `V = T W` on `x / T`, T of temperature scaling, so that `V = I, b = 0` is temperature scaling, the
@@ -11,39 +11,37 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from smart_core.calibrators.base import Calibrator, FitData
+from smart_core.calibrators.base import Calibrator, FitData, Shape
 from smart_core.calibrators.lbfgs import minimise_convex
-from smart_core.calibrators.learned import Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise, rows_per_chunk, widen
-from smart_core.errors import CalibrationError
 from smart_core.profile import GAP_FLOOR, gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
 LEAST_GAIN = 1e-10
-"""The fit ends when a step promises to lower the loss by less than this."""
+"""The fit ends when the expected gain of a step is less than this."""
 
 MOST_PRODUCTS = 1 << 28
-"""Multiplications by W between two ticks: some hundredths of a second."""
+"""Multiplications by W between two ticks: a few hundredths of a second."""
 
 MOST_ENTRIES = 1 << 25
 """Entries of W: L-BFGS keeps some 25 arrays of this size, 3.4 GB of float32. A full W reaches it at 5,792 classes."""
 
 MANY_CLASSES = 100
-"""From here on a validation set cannot settle a value a class, let alone K x K of them."""
+"""From this many classes on, a validation set does not determine one value per class, let alone K x K values."""
 
 DIAGONAL_SD, INTERCEPT_SD, ROW_SD = 0.1, 0.1, 0.3
-"""Spreads of the prior around temperature scaling: of V_ii, of b_i, and of a row of V off the diagonal, for
-inputs of root mean square 1 or less; for larger ones V's are smaller in proportion."""
-
+"""Standard deviations of the prior around temperature scaling: of V_ii, of b_i, and of a row of V off the diagonal, for
+inputs of root mean square 1 or less; for larger ones those of V are smaller in proportion."""
 
 Tick = Callable[[], None]
 """Called between row chunks; it may raise to stop the fit."""
@@ -64,7 +62,7 @@ def odir(reg_lambda: float, reg_mu: float, beta: float) -> Penalty:
 
 
 def prior_around_temperature(x: Tensor) -> Penalty:
-    """A Gaussian prior with its mean at temperature scaling; as a share of the mean NLL it fades like 1/N."""
+    """A Gaussian prior with its mean at temperature scaling; relative to the mean NLL it fades like 1/N."""
     samples, classes = x.shape
     scale = max(1.0, float(torch.linalg.vector_norm(x)) ** 2 / x.numel())
     return Penalty(
@@ -74,35 +72,46 @@ def prior_around_temperature(x: Tensor) -> Penalty:
     )
 
 
+def strength(help: str) -> Any:
+    """The setting of a penalty's strength; None leaves it to the number of classes."""
+    return setting(None, help, low=0.0, high=1e9, optional=True, kind=float)
+
+
 @dataclass(kw_only=True, eq=False)
 class LinearCalibrator(Calibrator):
     """`q = softmax(W x + b)`, started at temperature scaling and never worse than it in penalised loss."""
 
+    family = "Linear maps of the logits"
+    diagonal: ClassVar[bool] = False
+    """Whether W is a diagonal matrix, kept as its K entries."""
+    numpy_inputs: ClassVar[str] = "centred"
+    """The function of `numpy_functions` that computes what `_inputs` does."""
+
     max_iterations: int = setting(200, "Most steps of the optimiser, L-BFGS.", low=1, high=10_000)
 
-    @abstractmethod
-    def _inputs(self, logits: Logits) -> Tensor:
+    @staticmethod
+    def _inputs(logits: Logits) -> Tensor:
         """The rows x, for which `softmax(x / T)` must be temperature scaling."""
-
-    @abstractmethod
-    def _shape(self, classes: int) -> tuple[int, ...]:
-        """Of W: (K,) for a diagonal one, (K, K) for a full one."""
+        return centred(logits)
 
     @abstractmethod
     def _set_penalty(self, beta: float) -> Penalty | None:
-        """The regularisation that the settings ask for; None where they leave it to the number of classes."""
+        """The regularisation that the settings ask for; None if they leave it to the number of classes."""
+
+    def _shape(self, classes: int) -> tuple[int, ...]:
+        return (classes,) if self.diagonal else (classes, classes)
 
     def _fit(self, data: FitData, run: Run) -> None:
         shape = self._shape(data.classes)
         entries = math.prod(shape)
         if entries > MOST_ENTRIES:
-            raise CalibrationError(
-                f"{self.label}: {data.classes:,} classes need a map of {entries:,} numbers, more than can be fitted "
-                "here; choose a method that does not grow with the square of the classes, such as Vector or SMART."
+            raise self._error(
+                f"{data.classes:,} classes need a map of {entries:,} numbers, more than can be fitted here; "
+                "choose a method that does not grow with the square of the classes, such as Vector or SMART"
             )
         beta = minimise_nll(data.logits, data.labels, run)
         device = data.logits.device
-        identity = torch.ones(shape, device=device) if len(shape) == 1 else torch.eye(data.classes, device=device)
+        identity = torch.ones(shape, device=device) if self.diagonal else torch.eye(data.classes, device=device)
         x = map_rows(lambda rows: self._inputs(rows) * beta, data.logits, run, "reading the logits")
         penalty = self._penalty(x, beta, entries + data.classes)
         weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run)
@@ -124,6 +133,10 @@ class LinearCalibrator(Calibrator):
         q = torch.softmax(scores(x, precise(self.weight_), precise(self.bias_)), dim=1)
         return Probabilities(q.to(logits.dtype))
 
+    def numpy_code(self) -> str:
+        scores = "x * WEIGHT + BIAS" if self.diagonal else "linear(x, WEIGHT, BIAS)"
+        return f"x = {self.numpy_inputs}(z)\nreturn softmax({scores}).astype(np.float32)"
+
     @property
     def keeps_top1(self) -> bool:
         return False
@@ -135,13 +148,13 @@ class LinearCalibrator(Calibrator):
 
 
 def centred(logits: Logits) -> Tensor:
-    """`z_k - mean_j z_j`, the part of the logits that softmax sees; a trained network's mean is nearly 0."""
+    """`z_k - mean_j z_j`, the part of the logits that softmax depends on; a trained network's mean is nearly 0."""
     d = gaps(logits).clamp(min=GAP_FLOOR)
     return d - d.mean(dim=1, keepdim=True)
 
 
 def log_probabilities(logits: Logits) -> Tensor:
-    """`log softmax(z)`, with gaps to the largest logit held at -10,000."""
+    """`log softmax(z)`, with gaps to the largest logit kept above -10,000."""
     return torch.log_softmax(gaps(logits).clamp(min=GAP_FLOOR), dim=1)
 
 
@@ -153,7 +166,7 @@ def scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def minimise(
     x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, max_iterations: int, run: Run
 ) -> tuple[Tensor, Tensor]:
-    """The V and b of least loss that L-BFGS meets on its way from I and 0."""
+    """The V and b of least loss on the path of L-BFGS from I and 0."""
     bias = torch.zeros(x.shape[1], device=x.device)
     done = 0.0
 
@@ -194,8 +207,8 @@ def loss_curvature(
 ) -> tuple[Tensor, Tensor]:
     """The size of the loss's second derivatives in each entry of V and of b: `mean v_k x_j^2` and `mean v_k`.
 
-    `v = (q (1 - q) + r^2) / 2`: the Hessian's diagonal has `q (1 - q)`, which r^2 is on average if the model is
-    right. Where it is wrong, and sure, q (1 - q) alone would vanish.
+    `v = (q (1 - q) + r^2) / 2`: the Hessian's diagonal has `q (1 - q)`, the mean of r^2 if the model is calibrated.
+    Where the model is wrong and confident, q (1 - q) alone would vanish.
     """
     classes, count = bias.numel(), x.shape[0]
     w_curvature = torch.zeros_like(weight)

@@ -1,4 +1,4 @@
-"""A small fully connected network held in one flat vector, so that a fit is one vector to optimise."""
+"""A small fully connected network held in one flat vector, so that a fit optimises one vector."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def random_parameters(sizes: tuple[int, ...], generator: torch.Generator) -> Ten
     """Uniform in +-1/sqrt(fan_in), weights and biases alike: PyTorch's default for linear layers."""
     parts = []
     for fan_in, fan_out in pairwise(sizes):
-        bound = 1.0 / math.sqrt(fan_in)
-        count = fan_in * fan_out + fan_out
-        parts.append((torch.rand(count, generator=generator) * 2.0 - 1.0) * bound)
+        uniform = torch.rand(fan_in * fan_out + fan_out, generator=generator) * 2.0 - 1.0
+        parts.append(uniform * (1.0 / math.sqrt(fan_in)))
     return torch.cat(parts)
 
 
@@ -34,10 +33,9 @@ def unpack(theta: Tensor, sizes: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]
     layers = []
     start = 0
     for fan_in, fan_out in pairwise(sizes):
-        weight = theta[start : start + fan_in * fan_out].view(fan_out, fan_in)
-        start += fan_in * fan_out
-        layers.append((weight, theta[start : start + fan_out]))
-        start += fan_out
+        stop = start + fan_in * fan_out
+        layers.append((theta[start:stop].view(fan_out, fan_in), theta[stop : stop + fan_out]))
+        start = stop + fan_out
     return layers
 
 

@@ -1,4 +1,8 @@
-"""ProCal (Xiong et al., 2023), density-ratio form: confidence corrected for how crowded its place is."""
+"""ProCal (Xiong et al., 2023), density-ratio form: confidence corrected for the proximity to other samples.
+
+The kernel density estimate is written out because none in scipy or scikit-learn fits: they take one covariance or one
+bandwidth for both coordinates, work in float64 on the CPU alone, and return densities that underflow where both vanish.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData
-from smart_core.calibrators.density import Density
-from smart_core.calibrators.features import features_or_logits
-from smart_core.calibrators.learned import Shape
-from smart_core.calibrators.proximity import proximity, unit_rows
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows, row_chunks
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import spread
-from smart_core.device import precise
+from smart_core.device import precise, rows_per_chunk
 from smart_core.profile import gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
+
+SAME = 1e-6
+"""Squared distance below which a reference row counts as the query itself: about the resolution of float32."""
+
+LEAST_BANDWIDTH = 1e-6
+"""Both coordinates lie in [0, 1]; a smaller bandwidth would resolve rounding errors."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,19 +32,29 @@ class ProCal(Calibrator):
     """`c = f+ / (f+ + f- n-/n+)`; `f+`, `f-` are the densities of (confidence, proximity) of hits and misses.
 
     Proximity is the mean of `exp(-d^2)` over the nearest validation samples, d the distance of L2-normalised
-    features. The other classes share `1 - c` in their old proportions.
+    features. The other classes share `1 - c` in their old proportions, and the prediction stays the largest. Without
+    features it reads the logits.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> procal = sc.ProCal().fit(data.logits, data.labels, features=data.features)
+    >>> len(procal.hits_) + len(procal.misses_) == len(data.labels)
+    True
     """
 
     id = "procal"
     label = "ProCal"
     summary = "Hit rate as a density ratio over confidence and proximity to the validation set."
     position = 10
+    family = "Based on features"
+    style = LineStyle("#C2528B", "3px,3px", "star-triangle-down")
     uses = ("features",)
+    traceable = False  # it goes through the reference rows in pieces
 
     neighbours: int = setting(10, "Nearest validation samples in the proximity.", low=1, high=10_000)
 
     def _fit(self, data: FitData, run: Run) -> None:
-        values, self.features_used_ = features_or_logits(data, self.label, self.notices_)
+        values = self._features_or_logits(data)
         self.reference_ = map_rows(unit_rows, values, run, "normalising")
         tops = [_top1(Logits(chunk))[1:] for chunk in row_chunks(data.logits, run, "reading confidences")]
         confidence, prediction = (torch.cat(column) for column in zip(*tops, strict=True))
@@ -88,6 +104,20 @@ class ProCal(Calibrator):
             confidence = self._confidence(sharp, proximity(queries, self.reference_, self.neighbours))
         return spread(probabilities, prediction, confidence, keep=True)
 
+    def numpy_code(self) -> str:
+        if not self._has_both:
+            return "return spread(z, softmax(z).max(axis=1), keep=True)"
+        return f"""
+            near = proximity(unit_rows({"x" if self.features_used_ else "z"}), REFERENCE, {self.neighbours})
+            confidence = softmax(z).max(axis=1)
+            for_hit = log_mass(confidence, near, HITS, HIT_BANDWIDTH)
+            for_miss = log_mass(confidence, near, MISSES, MISS_BANDWIDTH)
+            return spread(z, sigmoid(for_hit - for_miss), keep=True)
+        """
+
+    def _widest_row(self) -> int:
+        return max(self.classes_, len(self.reference_))
+
     @property
     def parameters(self) -> int:
         """The numbers kept: reference rows, density points and bandwidths."""
@@ -100,3 +130,87 @@ def _top1(logits: Logits) -> tuple[Probabilities, Tensor, Tensor]:
     prediction = logits.argmax(dim=1)
     confidence = probabilities.gather(1, prediction.unsqueeze(1)).squeeze(1)
     return Probabilities(probabilities), confidence, prediction
+
+
+def unit_rows(values: Tensor) -> Tensor:
+    """Rows divided by their L2 norm; the largest entry is divided out first, so that huge values do not overflow."""
+    tiny = torch.finfo(torch.float32).tiny
+    scaled = values / values.abs().amax(dim=1, keepdim=True).clamp(min=tiny)
+    return scaled / scaled.norm(dim=1, keepdim=True).clamp(min=tiny)
+
+
+def proximity(queries: Tensor, reference: Tensor, neighbours: int, run: Run | None = None) -> Tensor:
+    """(N,) means of `exp(-d^2)` over the nearest reference rows, for normalised rows; chunk by chunk.
+
+    A reference row at distance zero is the query itself, and one such row is left out. A validation sample therefore
+    has the same proximity during the fit and when the calibrator is applied to it later. The precision is the queries'.
+    """
+    if len(reference) < 2:
+        return torch.ones(len(queries), device=queries.device, dtype=queries.dtype)
+    wanted = min(neighbours, len(reference) - 1)
+    reference = reference.to(queries.dtype)
+    own = torch.linalg.vecdot(reference, reference)
+    size = rows_per_chunk(len(reference))
+    parts = [_mean_kernel(queries[:0], reference, own, wanted)]
+    for start in range(0, len(queries), size):
+        if run is not None:
+            run.tick(start / len(queries), "finding neighbours")
+        parts.append(_mean_kernel(queries[start : start + size], reference, own, wanted))
+    return torch.cat(parts)
+
+
+def _mean_kernel(queries: Tensor, reference: Tensor, own: Tensor, wanted: int) -> Tensor:
+    """`d^2 = |q|^2 + |r|^2 - 2 q.r`, the nearest `wanted` after dropping the query itself."""
+    product = torch.addmm(own, queries, reference.T, beta=-0.5)  # q.r - |r|^2 / 2: largest where d is least
+    nearest = product.topk(wanted + 1, dim=1).values
+    square = (torch.linalg.vecdot(queries, queries).unsqueeze(1) - 2.0 * nearest).clamp(min=0.0)
+    kernel = torch.exp(-square)
+    met = square[:, :1] < SAME
+    return torch.where(met, kernel[:, 1:], kernel[:, :-1]).mean(dim=1)
+
+
+@dataclass(frozen=True)
+class Density:
+    """`f(x) = 1/n sum_i prod_j N(x_j; p_ij, h_j^2)` over points (n, 2) with bandwidths h (2,)."""
+
+    points: Tensor
+    h: Tensor
+
+    @staticmethod
+    def bandwidth(points: Tensor, everyone: Tensor) -> Tensor:
+        """The normal reference rule `h_j = 1.06 s_j n^(-1/6)`, s_j the population standard deviation.
+
+        Points without spread in a coordinate take that of `everyone`. A coordinate in which all points are equal gets
+        bandwidth 1: it then contributes the same to every group and cancels in their ratio.
+        """
+        own, common = _spread(points), _spread(everyone)
+        s = torch.where(own > LEAST_BANDWIDTH, own, common)
+        h = (1.06 * s * max(len(points), 1) ** (-1.0 / 6.0)).clamp(min=LEAST_BANDWIDTH)
+        return torch.where(common > LEAST_BANDWIDTH, h, torch.ones_like(h))
+
+    def log_mass(self, queries: Tensor) -> Tensor:
+        """`log(n f(x))` up to the constant `log 2 pi`, (N,), in the queries' precision and chunk by chunk."""
+        points, h = self.points.to(queries.dtype), self.h.to(queries.dtype)
+        x, y = (points / h).T.contiguous()
+        chunks = (queries / h).split(rows_per_chunk(len(points)))
+        return torch.cat([_log_kernel_sum(chunk, x, y) for chunk in chunks]) - torch.log(h).sum()
+
+
+def _log_kernel_sum(queries: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """`log sum_i exp(-|q - p_i|^2 / 2)` over points with coordinates x and y.
+
+    Terms below e^-80 of the largest are raised to that, which changes nothing: as subnormal numbers they would be ten
+    times slower.
+    """
+    first, second = queries[:, :1] - x, queries[:, 1:] - y
+    exponent = first.mul_(first).addcmul_(second, second).mul_(-0.5)
+    largest = exponent.amax(dim=1, keepdim=True)
+    total = exponent.sub_(largest).clamp_(min=-80.0).exp_().sum(dim=1)
+    return torch.log(total) + largest.squeeze(1)
+
+
+def _spread(points: Tensor) -> Tensor:
+    """Population standard deviation, column by column; zero without points."""
+    if len(points) == 0:
+        return torch.zeros(points.shape[1], device=points.device, dtype=points.dtype)
+    return points.std(dim=0, correction=0)

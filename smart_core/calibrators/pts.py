@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators import mlp
-from smart_core.calibrators.base import FitData
-from smart_core.calibrators.learned import Shape
+from smart_core.calibrators.base import FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import validation_observer
@@ -25,23 +24,36 @@ from smart_core.training import Schedule, train
 from smart_core.types import Logits
 
 CLIP = 100.0
-"""Logits are read within plus and minus this."""
+"""Logits are clipped to plus and minus this before the network reads them."""
 T_LEAST, T_GREATEST = 1e-12, 1e12
-"""Temperatures are held between these."""
+"""Temperatures are kept between these."""
+HIDDEN, LAYERS = 5, 2
+"""Width and number of the hidden layers."""
 ORIGINAL = {"lr": 5e-5, "batch_size": 1000, "steps": 100_000}
 """The original's training: 100,000 Adam steps."""
 FAST = {"lr": 1e-2, "epochs": 250}
-"""Full batches on standardised inputs from a flat start, the learning rate falling to zero."""
+"""Full batches on standardised inputs from a flat start, with a learning rate that falls to zero."""
 
 
 @dataclass(kw_only=True, eq=False)
 class PTS(TemperatureCalibrator):
-    """`T = |mlp(top-10 logits, sorted)|`, two hidden layers of 5, trained on the mean squared error."""
+    """`q = softmax(z / T)`, `T = |mlp(ten largest logits, sorted)|`, two hidden layers of 5, trained on the MSE.
+
+    `mode="original"` trains as published, 100,000 small steps on the raw logits. Departure: the default starts at the
+    temperature of TS and takes 250 steps over all samples with standardised inputs.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> sc.PTS().fit(data.logits, data.labels).parameters  # (10 + 1) 5 + (5 + 1) 5 + (5 + 1)
+    91
+    """
 
     id = "pts"
     label = "PTS"
     summary = "A small network reads the ten largest logits and gives the sample's temperature."
     position = 6
+    family = "A temperature per sample or class"
+    style = LineStyle("#0A7FA8", "dot", "pentagon")
     stochastic = True
 
     mode: str = setting(
@@ -62,7 +74,7 @@ class PTS(TemperatureCalibrator):
         self.mean_, self.std_ = scale.mean, scale.std
         x = scale(values)
         profile = build_profile(data.logits, data.labels, run.part(0.0, 0.05))
-        sizes = mlp.layer_sizes(x.shape[1], 5, 2)
+        sizes = self._sizes()
         loss = OBJECTIVES[self.objective].bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
         generator = torch.Generator().manual_seed(self.seed)
 
@@ -95,24 +107,30 @@ class PTS(TemperatureCalibrator):
         """The largest logits in descending order, clipped to +-100."""
         return logits.topk(min(self.top, logits.shape[1]), dim=1).values.clamp(-CLIP, CLIP)
 
+    def _sizes(self) -> tuple[int, ...]:
+        inputs = min(self.top, self.classes_) if hasattr(self, "classes_") else self.top
+        return mlp.layer_sizes(inputs, HIDDEN, LAYERS)
+
     def learned(self) -> dict[str, Shape]:
-        inputs = min(self.top, self.classes_)
-        return {"theta_": (self._count(inputs),), "mean_": (inputs,), "std_": (inputs,)}
+        inputs = self._sizes()[0]
+        return {"theta_": (mlp.parameter_count(self._sizes()),), "mean_": (inputs,), "std_": (inputs,)}
 
     def _temperatures(self, logits: Logits) -> Tensor:
         x = (self._inputs(logits) - self.mean_) / self.std_
-        t = absolute_temperature(precise(self.theta_), mlp.layer_sizes(x.shape[1], 5, 2), precise(x))
-        return t.to(logits.dtype)
+        return absolute_temperature(precise(self.theta_), self._sizes(), precise(x)).to(logits.dtype)
+
+    def numpy_code(self) -> str:
+        sizes = self._sizes()
+        return f"""
+            x = (np.clip(largest(z, {sizes[0]}), -{CLIP}, {CLIP}) - MEAN) / STD
+            return np.clip(np.abs(network(x, layers(THETA, {sizes}))), {T_LEAST}, {T_GREATEST}).astype(np.float32)
+        """
 
     @property
     def parameters(self) -> int:
-        return self._count(self.mean_.shape[0] if hasattr(self, "mean_") else self.top)
-
-    @staticmethod
-    def _count(inputs: int) -> int:
-        return mlp.parameter_count(mlp.layer_sizes(inputs, 5, 2))
+        return mlp.parameter_count(self._sizes())
 
 
 def absolute_temperature(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> Tensor:
-    """`T = |mlp(x)|`, held in [1e-12, 1e12]."""
+    """`T = |mlp(x)|`, kept in [1e-12, 1e12]."""
     return mlp.forward(theta, sizes, x).abs().clamp(T_LEAST, T_GREATEST)

@@ -1,4 +1,4 @@
-"""The one list of methods. A method is a module of this package with a `Calibrator` that has an `id`."""
+"""The registry of methods: every module of this package with a `Calibrator` that has an `id`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,22 @@ def methods() -> dict[str, type[Calibrator]]:
     return dict(sorted(found.items(), key=lambda item: item[1].position))
 
 
+def families() -> dict[str, list[str]]:
+    """The ids of each family's methods; families and methods are in the order of tables."""
+    found: dict[str, list[str]] = {}
+    for id, method in methods().items():
+        found.setdefault(method.family, []).append(id)
+    return found
+
+
 def get(id: str, **settings: Any) -> Calibrator:
-    """A calibrator by its id, with settings by name."""
-    try:
-        method = methods()[id]
-    except KeyError:
-        raise CalibrationError(f"There is no method '{id}'; the methods are {' '.join(methods())}.") from None
+    """A calibrator by its id, with settings by name.
+
+    >>> get("ts", bins=10).settings_dict()["bins"]
+    10
+    """
+    (known_id,) = select([id])
+    method = methods()[known_id]
     known = {described.name for described in method.settings()}
     for name in settings:
         if name not in known:
@@ -39,7 +49,11 @@ def get(id: str, **settings: Any) -> Calibrator:
 
 
 def select(ids: str | Sequence[str]) -> list[str]:
-    """Ids from `all`, a comma-separated string, or a sequence, each once; none at all or an unknown one is an error."""
+    """Ids from `all`, a comma-separated string, or a sequence, each once; none at all or an unknown one is an error.
+
+    >>> select("ts, smart")
+    ['ts', 'smart']
+    """
     if ids == "all":
         return list(methods())
     wanted = [part.strip() for part in ids.split(",") if part.strip()] if isinstance(ids, str) else list(ids)
@@ -49,3 +63,17 @@ def select(ids: str | Sequence[str]) -> list[str]:
         if id not in methods():
             raise CalibrationError(f"There is no method '{id}'; the methods are {' '.join(methods())}.")
     return list(dict.fromkeys(wanted))
+
+
+def method_table() -> str:
+    """The methods as a Markdown table, for the README and the documentation."""
+    lines = ["| id | method | keeps top-1 | needs | what it does |", "|---|---|---|---|---|"]
+    for id, method in methods().items():
+        keeps = "yes" if method().keeps_top1 else "no"
+        lines.append(f"| `{id}` | {method.label} | {keeps} | {needs_text(method)} | {method.summary} |")
+    return "\n".join(lines)
+
+
+def needs_text(method: type[Calibrator]) -> str:
+    """The arrays beyond logits and labels that a method reads."""
+    return ", ".join(method.needs) or (f"{', '.join(method.uses)} (optional)" if method.uses else "")

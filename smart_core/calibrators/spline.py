@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from smart_core.calibrators.curves import broken_line
-from smart_core.calibrators.learned import Shape
+from smart_core.calibrators.base import LineStyle, Shape
 from smart_core.calibrators.settings import setting
-from smart_core.calibrators.toplabel import TopLabelCalibrator
+from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
@@ -19,15 +18,23 @@ from smart_core.types import FloatArray
 class Spline(TopLabelCalibrator):
     """`c(s) = s + h'(t)`, h the natural cubic spline through the cumulative gap between hits and scores.
 
-    With samples in the order of their scores s, and a_j telling whether prediction j is right, h is fitted
-    to `y_i = sum_(j <= i) (a_j - s_j) / N` at `t_i = i / N`. Between validation scores c is interpolated
-    linearly; it is clipped to [0, 1].
+    With samples in the order of their scores s, and a_j = 1 if prediction j is right, else 0, h is fitted by least
+    squares to `y_i = sum_(j <= i) (a_j - s_j) / N` at `t_i = i / N`. Between validation scores c is interpolated
+    linearly; it is clipped to [0, 1]. The other classes share the rest, so another class may become the largest: like
+    the paper, the default then predicts that class; `top1="keep"` does not.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> sc.Spline(top1="keep").fit(data.logits, data.labels).keeps_top1
+    True
     """
 
     id = "spline"
     label = "Spline"
     summary = "Corrects the top-1 confidence by the slope of a spline through the cumulative calibration gap."
     position = 8
+    style = LineStyle("#7C5CD6", "longdash", "hexagon")
+    numpy_map = "np.clip(broken_line(u, NODES, VALUES), 0.0, 1.0)"
     libraries = ("scipy.interpolate",)
 
     knots: int = setting(6, "Number of evenly spaced knots, both ends included.", low=2, high=100)
@@ -37,18 +44,18 @@ class Spline(TopLabelCalibrator):
         choices=("retake", "keep"),
     )
 
-    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
-        knots = max(2, min(self.knots, len(doubts)))
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
+        knots = max(2, min(self.knots, len(u)))
         if knots < self.knots:
-            self.notices_.append(f"{len(doubts)} samples allow {knots} knots, not {self.knots}.")
-        scores, recalibrated = recalibration(doubts.numpy(), correct.numpy(), knots)
+            self.notices_.append(f"{len(u)} samples allow {knots} knots, not {self.knots}.")
+        scores, recalibrated = recalibration(u, hits, knots)
         self.nodes_, self.values_ = self._store(scores), self._store(recalibrated)
 
     def learned(self) -> dict[str, Shape]:
         return {"nodes_": ("n+1",), "values_": ("n+1",)}
 
-    def _map(self, doubts: Tensor) -> Tensor:
-        return broken_line(doubts, self.nodes_, self.values_).clamp(0.0, 1.0)
+    def _map(self, u: Tensor) -> Tensor:
+        return broken_line(u, self.nodes_, self.values_).clamp(0.0, 1.0)
 
     @property
     def keeps_top1(self) -> bool:
@@ -60,20 +67,19 @@ class Spline(TopLabelCalibrator):
         return self.knots
 
 
-def recalibration(doubts: FloatArray, hits: FloatArray, knots: int) -> tuple[FloatArray, FloatArray]:
-    """Increasing distinct doubts and the recalibrated confidence of each.
+def recalibration(u: FloatArray, hits: FloatArray, knots: int) -> tuple[FloatArray, FloatArray]:
+    """Increasing distinct complements `u = 1 - s` and the recalibrated confidence of each.
 
-    Samples of equal score have no order of their own: each counts as their mean hit, and their recalibrated
-    values are averaged.
+    Samples of equal score have no order: each counts as their mean hit, and their recalibrated values are averaged.
     """
-    distinct, place, count = np.unique(doubts, return_inverse=True, return_counts=True)
+    distinct, place, count = np.unique(u, return_inverse=True, return_counts=True)
     mean_hit = (np.bincount(place, hits) / count)[place]
-    order = np.argsort(-doubts, kind="stable")  # least confident first
-    position = np.arange(1, len(doubts) + 1) / len(doubts)
-    gap = np.cumsum(mean_hit[order] - (1.0 - doubts[order])) / len(doubts)
+    order = np.argsort(-u, kind="stable")  # least confident first
+    position = np.arange(1, len(u) + 1) / len(u)
+    gap = np.cumsum(mean_hit[order] - (1.0 - u[order])) / len(u)
     slope = np.empty_like(gap)
     slope[order] = natural_spline_slope(position, gap, knots)
-    return distinct, np.bincount(place, 1.0 - doubts + slope) / count
+    return distinct, np.bincount(place, 1.0 - u + slope) / count
 
 
 def natural_spline_slope(t: FloatArray, y: FloatArray, knots: int) -> FloatArray:

@@ -1,29 +1,32 @@
-"""Methods that map the top-1 confidence alone, and what becomes of the other classes then."""
+"""Methods that map the top-1 confidence alone: the map as a curve, and how the other classes share the rest."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData
-from smart_core.device import precise, resolve_device, rows_per_chunk
+from smart_core.calibrators.rows import row_chunks
+from smart_core.device import precise, resolve_device
 from smart_core.profile import gaps
 from smart_core.progress import Run
-from smart_core.types import FloatArray, Logits, Probabilities
+from smart_core.types import FloatArray, IntArray, Logits, Probabilities
 
 STRICTLY_BELOW = 1.0 - 2.0**-18
-"""How close to the prediction's probability another class may come and still be told apart in float32."""
+"""How close to the prediction's probability another class may come and still be smaller in float32."""
 
 
-def doubt(logits: Logits) -> tuple[Tensor, Tensor]:
-    """`u = 1 - s`, what the top-1 confidence s leaves to the other classes, and the prediction.
+def complement(logits: Logits) -> tuple[Tensor, Tensor]:
+    """`u = 1 - s`, the complement of the top-1 confidence s, and the prediction.
 
-    `u = r / (1 + r)` with `r` the sum of `exp(d_k)` over the other classes: no digits are lost where s rounds
-    to 1 in float32 (below u = 6e-8), which is where most samples of a confident network lie. The sum is rounded once:
-    a learned map may be steep, or step, where another order of summing would fall on the other side.
+    `u = r / (1 + r)` with r the sum of `exp(d_k)` over the other classes. No digits are lost where s rounds to 1 in
+    float32 (below u = 6e-8), which is where most samples of a confident network lie. The sum is rounded once: a
+    learned map may be steep, or a step, and another order of summing could fall on its other side.
     """
     prediction = logits.argmax(dim=1)
     powers = torch.exp(precise(gaps(logits))).scatter(1, prediction.unsqueeze(1), 0.0)
@@ -33,44 +36,47 @@ def doubt(logits: Logits) -> tuple[Tensor, Tensor]:
 
 @dataclass(kw_only=True, eq=False)
 class TopLabelCalibrator(Calibrator):
-    """A map of the top-1 confidence alone; the other classes share what is left in their old proportions.
+    """A map of the top-1 confidence alone; the other classes share the rest in their old proportions.
 
-    The map is learned and read as a function of the doubt `u = 1 - s`, never of s itself: see `doubt`.
+    The map is learned and read as a function of the complement `u = 1 - s`, never of s itself: see `complement`.
     """
 
-    @abstractmethod
-    def _fit_map(self, doubts: Tensor, correct: Tensor, run: Run) -> None:
-        """Learn from doubts (N,) and hits (N,), float64 on the CPU; `_store` makes the learned tensors."""
+    family = "Maps of the top-1 confidence"
+    numpy_map: ClassVar[str]
+    """The calibrated confidences (n,) of `u` (n,), as an expression of `numpy_code`."""
 
     @abstractmethod
-    def _map(self, doubts: Tensor) -> Tensor:
-        """Calibrated confidences of doubts (N,), on the calibrator's device."""
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
+        """Learn from complements (N,) and hits (N,), 1.0 or 0.0, both float64; `_store` makes the learned tensors."""
+
+    @abstractmethod
+    def _map(self, u: Tensor) -> Tensor:
+        """Calibrated confidences of complements (N,), on the calibrator's device."""
 
     def _fit(self, data: FitData, run: Run) -> None:
-        size = rows_per_chunk(data.classes)
-        parts = []
-        for start in range(0, len(data), size):
-            run.tick(0.0, "reading confidences")
-            parts.append(doubt(Logits(data.logits[start : start + size])))
-        doubts, prediction = (torch.cat(column) for column in zip(*parts, strict=True))
-        correct = (prediction == data.labels).cpu().to(torch.float64)
-        self._fit_map(doubts.cpu().to(torch.float64), correct, run)
+        parts = [complement(Logits(chunk)) for chunk in row_chunks(data.logits, run, "reading confidences")]
+        u, prediction = (torch.cat(column) for column in zip(*parts, strict=True))
+        hits = (prediction == data.labels).cpu().to(torch.float64)
+        self._fit_map(u.cpu().to(torch.float64).numpy(), hits.numpy(), run)
 
     def _store(self, values: FloatArray) -> Tensor:
         """A learned array as the float32 tensor to keep, on the fit's device."""
         return torch.as_tensor(values, dtype=torch.float32, device=resolve_device(self.device))
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
-        doubts, prediction = doubt(logits)
+        u, prediction = complement(logits)
         probabilities = Probabilities(torch.softmax(gaps(logits), dim=1))
-        return spread(probabilities, prediction, self._map(doubts), keep=self.keeps_top1)
+        return spread(probabilities, prediction, self._map(u), keep=self.keeps_top1)
+
+    def numpy_code(self) -> str:
+        return f"u = complement(z)\nreturn spread(z, {self.numpy_map}, keep={self.keeps_top1})"
 
 
 def spread(probabilities: Probabilities, prediction: Tensor, confidence: Tensor, *, keep: bool) -> Probabilities:
     """Rows with `confidence` at `prediction`, the rest in its old proportions: scaled by `(1 - c) / (1 - s)`.
 
-    With `keep`, no other class may reach the prediction: the confidence is held just above 1/K, and where the
-    proportional share would overtake it the share is capped and the excess goes to the smaller classes.
+    With `keep`, no other class may reach the prediction: the confidence is kept just above 1/K, and where the
+    proportional share would exceed it the share is capped and the excess goes to the smaller classes.
     """
     classes = probabilities.shape[1]
     top = prediction.unsqueeze(1)
@@ -99,3 +105,63 @@ def _cap(rest: Tensor, even: Tensor, total: Tensor, ceiling: Tensor) -> Tensor:
     weight = torch.where(excess > 0.0, excess / (highest - even_value).clamp(min=1e-12), 0.0).clamp(0.0, 1.0)
     # near weight 1 the sum is rounded by more than the ceiling lies below the prediction, hence the minimum
     return torch.minimum((1.0 - weight) * rest + weight * even * total, ceiling)
+
+
+# -- curves -------------------------------------------------------------------------------------------------
+
+
+def broken_line(x: Tensor, nodes: Tensor, values: Tensor) -> Tensor:
+    """Linear interpolation of `values` over increasing `nodes`, constant beyond both ends."""
+    if nodes.numel() == 1:
+        return values.expand(x.shape)
+    x = x.contiguous()
+    right = torch.searchsorted(nodes, x).clamp(1, nodes.numel() - 1)
+    low, high = nodes[right - 1], nodes[right]
+    weight = ((x - low) / (high - low)).clamp(0.0, 1.0)
+    return values[right - 1] + weight * (values[right] - values[right - 1])
+
+
+def stairs(x: Tensor, edges: Tensor, values: Tensor) -> Tensor:
+    """`values[j]` for x in `[edges[j - 1], edges[j])`: one value more than there are edges."""
+    return values[torch.searchsorted(edges, x.contiguous(), right=True)]
+
+
+def bin_of(x: FloatArray, edges: FloatArray) -> IntArray:
+    """The step of `stairs` that each x falls on."""
+    return np.searchsorted(edges, x, side="right")
+
+
+def equal_mass_edges(ordered: FloatArray, bins: int) -> FloatArray:
+    """Inner edges, midway between neighbours, that cut increasing values into `bins` parts of similar size.
+
+    Equal values are never separated: a cut among them moves to their nearer end, so ties may give fewer bins.
+    The values are float32 numbers, and so are the edges: that is how they are kept and compared later.
+    """
+    cuts = np.round(np.arange(1, bins) * len(ordered) / bins).astype(np.int64)
+    cuts = cuts[(cuts > 0) & (cuts < len(ordered))]
+    first = np.searchsorted(ordered, ordered[cuts], side="left")
+    beyond = np.searchsorted(ordered, ordered[cuts], side="right")
+    cuts = np.where(cuts - first <= beyond - cuts, first, beyond)
+    cuts = np.unique(cuts[(cuts > 0) & (cuts < len(ordered))])
+    below, above = ordered[cuts - 1], ordered[cuts]
+    middle = (0.5 * (below + above)).astype(np.float32).astype(np.float64)
+    return np.where(middle > below, middle, above)  # neighbouring float32 numbers have no middle
+
+
+def equal_width_edges(bins: int) -> FloatArray:
+    """Inner edges of `bins` parts of [0, 1] of equal width, as float32 numbers."""
+    return np.linspace(0.0, 1.0, bins + 1)[1:-1].astype(np.float32).astype(np.float64)
+
+
+def bin_centres(edges: FloatArray) -> FloatArray:
+    """Midpoints of the parts of [0, 1] that the inner edges cut."""
+    ends = np.concatenate([[0.0], edges, [1.0]])
+    return 0.5 * (ends[:-1] + ends[1:])
+
+
+def hits_in_bins(x: FloatArray, hits: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Samples and hits in each bin."""
+    place = bin_of(x, edges)
+    bins = len(edges) + 1
+    count = np.bincount(place, minlength=bins).astype(np.float64)
+    return count, np.bincount(place, hits, minlength=bins).astype(np.float64)

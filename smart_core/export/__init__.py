@@ -1,6 +1,6 @@
-"""Results and calibrators in the forms that others read: Python code, ONNX, PyTorch, scikit-learn, tables, files.
+"""Results and calibrators in other forms: Python code, ONNX, PyTorch, scikit-learn, tables, files.
 
-A module is loaded when a name of it is first asked for: scikit-learn and pandas take their time.
+A module is loaded when one of its names is first used: scikit-learn and pandas are slow to import.
 """
 
 from __future__ import annotations
@@ -8,7 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from smart_core.errors import ExportError, SmartError
+
 if TYPE_CHECKING:
+    from smart_core.calibrators import Calibrator
     from smart_core.export.numpy_code import numpy_source as numpy_source
     from smart_core.export.onnx_model import onnx_bytes as onnx_bytes
     from smart_core.export.onnx_model import onnx_refusal as onnx_refusal
@@ -46,3 +49,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def check_exportable(calibrator: Calibrator) -> None:
+    """Raise `ExportError` if it is not fitted or has a setting that is not allowed."""
+    try:
+        calibrator.state()
+        for described in calibrator.settings():
+            described.check(getattr(calibrator, described.name), calibrator.label)
+    except SmartError as error:
+        raise ExportError(str(error)) from error
+
+
+def feature_width(calibrator: Calibrator) -> int | None:
+    """Number of features per row, for a fit that reads them."""
+    return calibrator._feature_width() if calibrator.features_used_ else None

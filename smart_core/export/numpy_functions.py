@@ -1,32 +1,39 @@
-"""What the calibrators compute, in NumPy alone: the pieces that an exported file is put together from.
+"""What the calibrators compute, in NumPy alone: the functions that `Calibrator.numpy_code` may call.
 
-An exported file carries the text of the functions it needs, so each must stand on NumPy, on the standard library
-and on other names of this module. Rows are float32, as in the engine, and so are the operations that round them
-one number at a time, which are the same there bit for bit; sums and powers are taken in float64, which is nearest
-to what any order of summing gives. The engine does the same (`device.precise`) where the rounding would show.
+An exported file carries the text of those that it needs, so each must depend on NumPy, the standard library and names
+of this module only. The ONNX graph is recorded while they run on stand-ins for arrays (`onnx_graph`), so they change
+nothing in place and take no decision from values or from the number of rows.
+
+Rows are float32, as in the engine, and so are the operations that round single numbers, which are the same there bit
+for bit. Sums and powers are float64, the closest to what any order of summing gives; the engine does the same
+(`device.precise`) where the rounding would show.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 CHUNK = 1 << 20
-"""Numbers of a row chunk."""
+"""Numbers in the widest array of one chunk of rows."""
 
 GAP_FLOOR = np.float32(-1e4)
-"""Gaps below this count as this where they are summed."""
+"""Smaller gaps are raised to this before they are summed."""
 
 STRICTLY_BELOW = 1.0 - 2.0**-18
 """How close to the prediction's probability another class may come."""
 
-TINY = np.finfo(np.float32).tiny
-"""Below it, numbers have too few digits to hold proportions."""
+TINY = float(np.finfo(np.float32).tiny)
+"""Smaller numbers have too few digits to hold proportions."""
 
 SAME = 1e-6
-"""Squared distance below which a reference row is taken for the query itself."""
+"""Squared distance below which a reference row counts as the query itself."""
+
+
+# -- files --------------------------------------------------------------------------------------------------
 
 
 def decoded(text: str, *shape: int) -> np.ndarray:
@@ -35,22 +42,25 @@ def decoded(text: str, *shape: int) -> np.ndarray:
 
 
 def checked(values: object, columns: int, name: str) -> np.ndarray:
-    """The values as float32 rows; an error in one sentence where they cannot be."""
+    """The values as float32 rows of this many finite numbers."""
     with np.errstate(over="ignore"):
         rows = np.asarray(values, dtype=np.float32)
     if rows.ndim != 2 or rows.shape[1] != columns:
-        raise ValueError(f"{name} must be (N, {columns}), one row a sample, not {rows.shape}.")
+        raise ValueError(f"{name} must be (N, {columns}), one row per sample, not {rows.shape}.")
     if not np.isfinite(rows).all():
         raise ValueError(f"The {name} hold NaN or infinity; remove those rows.")
     return rows
 
 
-def in_chunks(function: Callable[..., np.ndarray], rows: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """`function(rows, ...)`, a few rows at a time."""
-    size = max(1, CHUNK // rows.shape[1])
-    starts = range(0, max(len(rows), 1), size)
+def in_chunks(function: Callable[..., np.ndarray], columns: int, *arrays: np.ndarray) -> np.ndarray:
+    """`function(*arrays)`, a few rows at a time; `columns` are the numbers per row of the widest array."""
+    size = max(1, CHUNK // columns)
+    starts = range(0, max(len(arrays[0]), 1), size)
     with np.errstate(over="ignore", under="ignore"):
-        return np.concatenate([function(*(a[i : i + size] for a in (rows, *others))) for i in starts])
+        return np.concatenate([function(*(rows[i : i + size] for rows in arrays)) for i in starts])
+
+
+# -- rows of logits -----------------------------------------------------------------------------------------
 
 
 def gaps(z: np.ndarray) -> np.ndarray:
@@ -75,38 +85,68 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return np.exp(-np.logaddexp(0.0, -x.astype(np.float64)))
 
 
+def top_mask(rows: np.ndarray) -> np.ndarray:
+    """True at the first largest entry of each row."""
+    return np.arange(rows.shape[1]) == rows.argmax(axis=1, keepdims=True)
+
+
+def largest(rows: np.ndarray, count: int) -> np.ndarray:
+    """The `count` largest entries of each row, in descending order."""
+    return -np.sort(-np.partition(rows, -count, axis=1)[:, -count:], axis=1)
+
+
 def lift_top(probabilities: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Float32 rows with the largest logit's probability strictly largest: ties from rounding are broken upwards."""
     p = probabilities.astype(np.float32)
-    rows, top = np.arange(len(z)), z.argmax(axis=1)
-    lifted = np.nextafter(p.max(axis=1), np.float32(2.0))
-    p[rows, top] = np.where(p.argmax(axis=1) != top, lifted, p[rows, top])
-    return p
+    lifted = np.nextafter(p.max(axis=1, keepdims=True), np.float32(2.0))
+    return np.where(top_mask(z) & ~top_mask(p), lifted, p)
 
 
 def tempered_softmax(z: np.ndarray, temperature: np.ndarray) -> np.ndarray:
-    """`softmax(z / T)` with one T a row."""
+    """`softmax(z / T)` with one T per row."""
     return lift_top(softmax(gaps(z).astype(np.float64) / temperature[:, None]), z)
 
 
-def standardised(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
-    """`(v - mean) / std`, column by column."""
-    return (values - mean) / std
+def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """`W x + b` row by row, float64."""
+    return x.astype(np.float64) @ weight.T.astype(np.float64) + bias
+
+
+def layers(theta: np.ndarray, sizes: tuple[int, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weight (out, in) and bias (out,) of each layer of a network of these widths, from one flat vector."""
+    found, start = [], 0
+    for inputs, outputs in pairwise(sizes):
+        stop = start + inputs * outputs
+        found.append((theta[start:stop].reshape(outputs, inputs), theta[stop : stop + outputs]))
+        start = stop + outputs
+    return found
 
 
 def network(x: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """`W_n relu(... relu(W_1 x + b_1) ...) + b_n`, (N,)."""
-    x = x.astype(np.float64)
     for weight, bias in layers[:-1]:
-        x = np.maximum(x @ weight.T.astype(np.float64) + bias, 0.0)
-    weight, bias = layers[-1]
-    return (x @ weight.T.astype(np.float64) + bias)[:, 0]
+        x = np.maximum(linear(x, weight, bias), 0.0)
+    return linear(x, *layers[-1])[:, 0]
+
+
+def centred(z: np.ndarray) -> np.ndarray:
+    """`d_k - mean_j d_j` of the gaps, kept above -10,000; float64."""
+    d = np.maximum(gaps(z), GAP_FLOOR).astype(np.float64)
+    return d - d.mean(axis=1, keepdims=True)
+
+
+def log_probabilities(z: np.ndarray) -> np.ndarray:
+    """`log softmax(z)` of the gaps, kept above -10,000; float64."""
+    return log_softmax(np.maximum(gaps(z), GAP_FLOOR))
+
+
+# -- indicators of SMART, by their names in `smart_core.indicators` -----------------------------------------
 
 
 def margin(z: np.ndarray) -> np.ndarray:
     """The largest minus the second largest logit, (N, 1)."""
-    top = np.partition(z, -2, axis=1)
-    return top[:, -1:] - top[:, -2:-1]
+    top = largest(z, 2)
+    return top[:, :1] - top[:, 1:]
 
 
 def entropy(z: np.ndarray) -> np.ndarray:
@@ -115,7 +155,7 @@ def entropy(z: np.ndarray) -> np.ndarray:
     return -(np.exp(log_q) * np.maximum(log_q, -1e4)).sum(axis=1, keepdims=True).astype(np.float32)
 
 
-def max_probability(z: np.ndarray) -> np.ndarray:
+def confidence(z: np.ndarray) -> np.ndarray:
     """The largest probability of the softmax, (N, 1)."""
     return softmax(z).max(axis=1, keepdims=True).astype(np.float32)
 
@@ -127,7 +167,7 @@ def max_logit(z: np.ndarray) -> np.ndarray:
 
 def max_minus_mean(z: np.ndarray) -> np.ndarray:
     """The largest minus the mean logit, (N, 1)."""
-    return z.max(axis=1, keepdims=True) - z.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
+    return z.max(axis=1, keepdims=True) - z.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
 
 
 def all_logits(z: np.ndarray) -> np.ndarray:
@@ -135,69 +175,41 @@ def all_logits(z: np.ndarray) -> np.ndarray:
     return z
 
 
-def largest_logits(z: np.ndarray, count: int, clip: float) -> np.ndarray:
-    """The largest logits in descending order, clipped to +-clip."""
-    return np.clip(np.sort(z, axis=1)[:, ::-1][:, :count], -np.float32(clip), np.float32(clip))
+# -- maps of the top-1 confidence ---------------------------------------------------------------------------
 
 
-def centred(z: np.ndarray) -> np.ndarray:
-    """`d_k - mean_j d_j` of the gaps, which are held at -10,000; float64."""
-    d = np.maximum(gaps(z), GAP_FLOOR).astype(np.float64)
-    return d - d.mean(axis=1, keepdims=True)
-
-
-def log_probabilities(z: np.ndarray) -> np.ndarray:
-    """`log softmax(z)` of the gaps, which are held at -10,000; float64."""
-    return log_softmax(np.maximum(gaps(z), GAP_FLOOR))
-
-
-def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """`W x + b` row by row, float64."""
-    return x.astype(np.float64) @ weight.T.astype(np.float64) + bias
-
-
-def doubt(z: np.ndarray) -> np.ndarray:
-    """`u = 1 - s`, what the top-1 confidence s leaves to the other classes: `r / (1 + r)`, r their sum of exp(d_k)."""
-    powers = np.exp(gaps(z).astype(np.float64))
-    powers[np.arange(len(z)), z.argmax(axis=1)] = 0.0
-    others = powers.sum(axis=1).astype(np.float32)
-    return others / (np.float32(1.0) + others)
+def complement(z: np.ndarray) -> np.ndarray:
+    """`u = 1 - s`, s the top-1 confidence: `r / (1 + r)`, r the sum of `exp(d_k)` over the other classes, (N,)."""
+    others = np.where(top_mask(z), 0.0, np.exp(gaps(z).astype(np.float64))).sum(axis=1).astype(np.float32)
+    return others / (others + np.float32(1.0))
 
 
 def stairs(x: np.ndarray, edges: np.ndarray, values: np.ndarray) -> np.ndarray:
     """`values[j]` for x in `[edges[j - 1], edges[j])`."""
-    return values[np.searchsorted(edges, x, side="right")]
+    return np.take_along_axis(values, np.searchsorted(edges, x, side="right"), axis=0)
 
 
 def broken_line(x: np.ndarray, nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Linear interpolation of `values` over increasing `nodes`, constant beyond both ends."""
     if len(nodes) == 1:
-        return np.broadcast_to(values, x.shape)
-    right = np.clip(np.searchsorted(nodes, x), 1, len(nodes) - 1)
-    low, high = nodes[right - 1], nodes[right]
-    weight = np.clip((x - low) / (high - low), np.float32(0.0), np.float32(1.0))
-    return values[right - 1] + weight * (values[right] - values[right - 1])
+        return np.full_like(x, values[0])
+    right = np.clip(np.searchsorted(nodes, x, side="left"), 1, len(nodes) - 1)
+    low, high = (np.take_along_axis(nodes, place, axis=0) for place in (right - 1, right))
+    below, above = (np.take_along_axis(values, place, axis=0) for place in (right - 1, right))
+    return below + np.clip((x - low) / (high - low), 0.0, 1.0) * (above - below)
 
 
-def top1(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The softmax as float32, and the confidence and place of the largest logit."""
-    p, prediction = softmax(z).astype(np.float32), z.argmax(axis=1)
-    return p, p[np.arange(len(z)), prediction], prediction
-
-
-def spread(p: np.ndarray, prediction: np.ndarray, wanted: np.ndarray, keep: bool) -> np.ndarray:
-    """Rows with the `wanted` confidence at `prediction`, the other classes in their old proportions.
+def spread(z: np.ndarray, wanted: np.ndarray, keep: bool) -> np.ndarray:
+    """Rows with the `wanted` confidence (N,) at the prediction, the other classes in their old proportions.
 
     With `keep`, no other class may reach the prediction: its share is capped and the excess goes to the rest.
     """
-    rows, classes = np.arange(len(p)), p.shape[1]
+    top, classes = top_mask(z), z.shape[1]
     floor = (2.0 - STRICTLY_BELOW) / classes if keep else 0.0
-    c = np.clip(wanted.astype(np.float32), np.float32(floor), np.float32(1.0))[:, None].astype(np.float64)
-    others = p.astype(np.float64)
-    others[rows, prediction] = 0.0
+    c = np.clip(wanted.astype(np.float32), np.float32(floor), np.float32(1.0)).astype(np.float64)[:, None]
+    others = np.where(top, 0.0, softmax(z).astype(np.float32).astype(np.float64))
     left = others.sum(axis=1, keepdims=True)
-    even = np.full_like(others, 1.0 / (classes - 1))
-    even[rows, prediction] = 0.0
+    even = np.where(top, 0.0, 1.0 / (classes - 1))
     rest = np.where(left >= TINY, others / np.maximum(left, TINY), even) * (1.0 - c)
     if keep:
         ceiling = c * STRICTLY_BELOW
@@ -205,8 +217,10 @@ def spread(p: np.ndarray, prediction: np.ndarray, wanted: np.ndarray, keep: bool
         level = (1.0 - c) / (classes - 1)
         weight = np.clip((highest - ceiling) / np.maximum(highest - level, 1e-12), 0.0, 1.0)
         rest = np.minimum((1.0 - weight) * rest + weight * even * (1.0 - c), ceiling)
-    rest[rows, prediction] = c[:, 0]
-    return rest.astype(np.float32)
+    return np.where(top, c, rest).astype(np.float32)
+
+
+# -- groups and neighbours ----------------------------------------------------------------------------------
 
 
 def group_of(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -217,52 +231,31 @@ def group_of(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def mean_over_partitions(z: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """The mean of `softmax(z / T_p)` over partitions p, from the temperatures chosen, (P, N)."""
     d = gaps(z).astype(np.float64)
-    total = np.zeros(d.shape)
-    for t in chosen:
-        total += softmax(d / t[:, None])
-    return lift_top(total / len(chosen), z)
+    return lift_top(sum(softmax(d / t[:, None]) for t in chosen) / chosen.shape[0], z)
 
 
 def unit_rows(values: np.ndarray) -> np.ndarray:
     """Rows divided by their L2 norm, float64."""
     wide = values.astype(np.float64)
     scaled = wide / np.maximum(np.abs(wide).max(axis=1, keepdims=True), TINY)
-    return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=1, keepdims=True)), TINY)
+    return scaled / np.maximum(np.sqrt(np.square(scaled).sum(axis=1, keepdims=True)), TINY)
 
 
 def proximity(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np.ndarray:
     """(N,) means of `exp(-d^2)` over the nearest reference rows, without one at distance 0: the query itself."""
     if len(reference) < 2:
-        return np.ones(len(queries))
-    wanted = min(neighbours, len(reference) - 1)
-    means = np.empty(len(queries))
-    size = max(1, CHUNK // len(reference))
+        return np.ones_like(queries[:, 0])
     r = reference.astype(np.float64)
-    half = 0.5 * (r * r).sum(axis=1)
-    for start in range(0, len(queries), size):
-        q = queries[start : start + size]
-        closeness = q @ r.T - half
-        nearest = -np.sort(-np.partition(closeness, -wanted - 1, axis=1)[:, -wanted - 1 :], axis=1)
-        square = np.maximum((q * q).sum(axis=1, keepdims=True) - 2.0 * nearest, 0.0)
-        kernel = np.exp(-square)
-        means[start : start + size] = np.where(square[:, :1] < SAME, kernel[:, 1:], kernel[:, :-1]).mean(axis=1)
-    return means
+    nearest = largest(queries @ r.T - 0.5 * np.square(r).sum(axis=1), min(neighbours, len(r) - 1) + 1)
+    square = np.maximum(np.square(queries).sum(axis=1, keepdims=True) - 2.0 * nearest, 0.0)
+    kernel = np.exp(-square)
+    return np.where(square[:, :1] < SAME, kernel[:, 1:], kernel[:, :-1]).mean(axis=1)
 
 
-def log_mass(queries: np.ndarray, points: np.ndarray, bandwidth: np.ndarray) -> np.ndarray:
-    """`log sum_i prod_j N(x_j; p_ij, h_j^2)` over points (n, 2), up to a constant."""
-    p, h = points.astype(np.float64) / bandwidth, bandwidth.astype(np.float64)
-    masses = np.empty(len(queries))
-    size = max(1, CHUNK // len(points))
-    for start in range(0, len(queries), size):
-        x = queries[start : start + size] / h
-        exponent = -0.5 * ((x[:, :1] - p[:, 0]) ** 2 + (x[:, 1:] - p[:, 1]) ** 2)
-        largest = exponent.max(axis=1)
-        masses[start : start + size] = np.log(np.exp(exponent - largest[:, None]).sum(axis=1)) + largest
-    return masses - np.log(h).sum()
-
-
-def beta_features(u: np.ndarray, least: float) -> np.ndarray:
-    """`(log s, -log(1 - s))` from the doubts `u = 1 - s`, (N, 2)."""
-    wide = u.astype(np.float64)
-    return np.stack([np.log1p(-wide), -np.log(np.maximum(wide, least))], axis=1)
+def log_mass(first: np.ndarray, second: np.ndarray, points: np.ndarray, bandwidth: np.ndarray) -> np.ndarray:
+    """`log sum_i prod_j N(x_j; p_ij, h_j^2)` at x = (first, second) over points (n, 2), up to a constant, (N,)."""
+    h = bandwidth.astype(np.float64)
+    across, up = (x[:, None] / h[j] - points[:, j] / h[j] for j, x in enumerate((first, second)))
+    exponent = -0.5 * (np.square(across) + np.square(up))
+    highest = exponent.max(axis=1, keepdims=True)
+    return np.log(np.exp(exponent - highest).sum(axis=1)) + highest[:, 0] - np.log(h).sum()

@@ -1,182 +1,219 @@
-"""A computation graph put together by writing its formula: values know `+ - * /` and comparisons.
+"""The graph of an ONNX model, recorded while NumPy code runs on stand-ins for its arrays.
 
-Values are float32 or float64 and are never mixed unseen: `wide` and `narrow` change their kind.
+`Traced` takes part in NumPy's protocols for functions and operators: what is computed from it becomes nodes of the
+graph. It carries an array of a few example rows, from which the dtype and the shape of every result follow, so NumPy's
+own rules decide where the graph must cast.
+
+Written by hand, with `onnx_proto`: the `onnx` package would be a dependency for this alone, and `torch.onnx` needs it
+too, loads PyTorch's compiler (70 MB) and writes another graph with each version of PyTorch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
 
+from smart_core.errors import ExportError
 from smart_core.export.onnx_proto import ELEMENTS, Node, Port
+
+ROWS = 3
+"""Example rows; no shape that a result depends on may contain their number."""
+
+NEXT = 1.0 + 1.25 * 2.0**-24
+"""A float32 number times this, rounded, is the next larger one."""
 
 
 @dataclass(eq=False)
 class Graph:
-    """The operations so far, in order, and the numbers that they name."""
+    """The operations so far, in order, and the constants that they name."""
 
     nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
 
-    def input(self, name: str, width: int) -> Value:
+    def input(self, name: str, width: int) -> Traced:
         """An input (N, width), float32."""
         self.inputs.append(Port(name, width))
-        return Value(self, name, "float32")
+        return Traced(self, name, np.linspace(-1.0, 1.0, ROWS * width, dtype=np.float32).reshape(ROWS, width))
 
-    def output(self, value: Value, name: str, width: int) -> None:
+    def output(self, value: Traced, name: str) -> None:
         """Give a float32 value (N, width) under a name."""
         self.nodes.append(Node("Identity", (value.name,), (name,), {}))
-        self.outputs.append(Port(name, width))
+        self.outputs.append(Port(name, value.shape[1]))
 
-    def constant(self, numbers: ArrayLike, kind: str, name: str | None = None) -> Value:
-        """Numbers that are part of the graph."""
-        known = name or f"constant_{len(self.constants)}"
-        self.constants[known] = np.asarray(numbers, dtype=kind)
-        return Value(self, known, kind)
-
-    def apply(self, op: str, *inputs: Value, kind: str | None = None, **attributes: int | list[int]) -> Value:
-        """One operation with one result, of the first input's kind unless told otherwise."""
+    def node(self, op: str, inputs: list[Any], example: Any, outputs: int = 1, **attributes: Any) -> Traced:
+        """One operation; its first result, whose example rows are given."""
         name = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(Node(op, tuple(value.name for value in inputs), (name,), attributes))
-        return Value(self, name, kind or inputs[0].kind)
+        names = (name, *(f"{name}_{number}" for number in range(1, outputs)))
+        self.nodes.append(Node(op, tuple(self._name(value) for value in inputs), names, attributes))
+        return Traced(self, name, np.asarray(example))
 
-    def largest(self, value: Value, count: int) -> Value:
-        """The `count` largest of each row, in descending order."""
-        name = f"topk_{len(self.nodes)}"
-        places = self.constant([count], "int64")
-        self.nodes.append(Node("TopK", (value.name, places.name), (name, f"{name}_places"), {"axis": 1}))
-        return Value(self, name, value.kind)
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """What an operation gives: a name in its graph, and a kind of number."""
-
-    graph: Graph
-    name: str
-    kind: str
-
-    def __add__(self, other: Operand) -> Value:
-        return self._with("Add", other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self._with("Sub", other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self._with("Mul", other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self._with("Div", other)
-
-    def __matmul__(self, other: Value) -> Value:
-        return self._with("MatMul", other)
-
-    def __neg__(self) -> Value:
-        return self.graph.apply("Neg", self)
-
-    def __rsub__(self, other: float) -> Value:
-        return self._same(other) - self
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.graph.apply("Less", self, self._same(other), kind="bool")
-
-    def __le__(self, other: Operand) -> Value:
-        return self.graph.apply("LessOrEqual", self, self._same(other), kind="bool")
-
-    def maximum(self, other: Operand) -> Value:
-        return self._with("Max", other)
-
-    def minimum(self, other: Operand) -> Value:
-        return self._with("Min", other)
-
-    def clip(self, low: float, high: float) -> Value:
-        return self.maximum(low).minimum(high)
-
-    def wide(self) -> Value:
-        """In float64."""
-        return self.cast("float64")
-
-    def narrow(self) -> Value:
-        """In float32."""
-        return self.cast("float32")
-
-    def cast(self, kind: str) -> Value:
-        return self if kind == self.kind else self.graph.apply("Cast", self, kind=kind, to=ELEMENTS[kind])
-
-    def exp(self) -> Value:
-        return self.graph.apply("Exp", self)
-
-    def log(self) -> Value:
-        return self.graph.apply("Log", self)
-
-    def abs(self) -> Value:
-        return self.graph.apply("Abs", self)
-
-    def sqrt(self) -> Value:
-        return self.graph.apply("Sqrt", self)
-
-    def sum(self) -> Value:
-        """(N, 1) sums of rows."""
-        return self.graph.apply("ReduceSum", self, self.graph.constant([1], "int64"), keepdims=1)
-
-    def mean(self, axis: int = 1) -> Value:
-        """Along an axis, which stays with length 1 where it is the rows' own."""
-        return self.graph.apply("ReduceMean", self, axes=[axis], keepdims=int(axis == 1))
-
-    def max(self) -> Value:
-        """(N, 1) largest of rows."""
-        return self.graph.apply("ReduceMax", self, axes=[1], keepdims=1)
-
-    def argmax(self) -> Value:
-        """(N, 1) places of the first largest of rows."""
-        return self.graph.apply("ArgMax", self, kind="int64", axis=1, keepdims=1)
-
-    def softmax(self, axis: int = 1) -> Value:
-        return self.graph.apply("Softmax", self, axis=axis)
-
-    def transposed(self, *order: int) -> Value:
-        return self.graph.apply("Transpose", self, perm=list(order))
-
-    def unsqueezed(self, axis: int) -> Value:
-        return self.graph.apply("Unsqueeze", self, self.graph.constant([axis], "int64"))
-
-    def columns(self, start: int, stop: int) -> Value:
-        """The columns from `start` up to `stop`."""
-        ends = [self.graph.constant([number], "int64") for number in (start, stop, 1)]
-        return self.graph.apply("Slice", self, *ends)
-
-    def at(self, places: Value) -> Value:
-        """The entries of a vector at places of any shape."""
-        return self.graph.apply("Gather", self, places, axis=0)
-
-    def picked(self, places: Value) -> Value:
-        """One entry a row, at the row's place."""
-        return self.graph.apply("GatherElements", self, places, axis=1)
-
-    def put(self, places: Value, entries: Value) -> Value:
-        """The rows with other entries at their places."""
-        return self.graph.apply("ScatterElements", self, places, entries, axis=1)
-
-    def where(self, yes: Value, no: Value) -> Value:
-        """For truth values: `yes` where they hold, else `no`."""
-        return self.graph.apply("Where", self, yes, no, kind=yes.kind)
-
-    def _with(self, op: str, other: Operand) -> Value:
-        return self.graph.apply(op, self, self._same(other))
-
-    def _same(self, other: Operand) -> Value:
-        """The other operand as a value of this kind; a value of another kind is an error of the graph's author."""
-        if not isinstance(other, Value):
-            return self.graph.constant(other, self.kind)
-        if other.kind != self.kind:
-            raise TypeError(f"{self.kind} and {other.kind} are mixed")
-        return other
+    def _name(self, value: Any) -> str:
+        if isinstance(value, Traced):
+            return value.name
+        name, array = f"constant_{len(self.constants)}", np.asarray(value)
+        self.constants[name] = array.astype(np.int64) if array.dtype.kind == "i" else array
+        return name
 
 
-Operand = Value | float | int | Sequence[Any] | NDArray[Any]
+class Traced(NDArrayOperatorsMixin):
+    """A stand-in for an array whose first axis is the rows, unless `transpose` or a product put it elsewhere."""
+
+    def __init__(self, graph: Graph, name: str, example: NDArray[Any]) -> None:
+        self.graph, self.name, self.example = graph, name, example
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.example.shape
+
+    def __len__(self) -> int:
+        raise ExportError("An ONNX graph cannot depend on the number of rows.")
+
+    def __bool__(self) -> bool:
+        raise ExportError("An ONNX graph cannot depend on a value.")
+
+    def __iter__(self) -> Iterator[Traced]:
+        return (self.node("Gather", self.example[index], np.int64(index), axis=0) for index in range(self.shape[0]))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if ufunc in COMPOSED and method == "__call__":
+            return COMPOSED[ufunc](*inputs)
+        if ufunc not in OPERATORS or method != "__call__" or kwargs:
+            raise ExportError(f"np.{ufunc.__name__} has no ONNX form here.")
+        kind = np.result_type(*(value.example if isinstance(value, Traced) else value for value in inputs))
+        with np.errstate(all="ignore"):
+            example = ufunc(*(_example(value) for value in inputs))
+        return self.graph.node(OPERATORS[ufunc], [_cast(value, kind) for value in inputs], example)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in FUNCTIONS:
+            raise ExportError(f"np.{function.__name__} has no ONNX form here.")
+        return FUNCTIONS[function](*args, **kwargs)
+
+    def node(self, op: str, example: Any, *more: Any, **attributes: Any) -> Traced:
+        return self.graph.node(op, [self, *more], example, **attributes)
+
+    def astype(self, kind: Any) -> Traced:
+        if self.example.dtype == kind:
+            return self
+        return self.node("Cast", self.example.astype(kind), to=ELEMENTS[np.dtype(kind).name])
+
+    @property
+    def T(self) -> Traced:
+        return self.node("Transpose", self.example.T, perm=list(range(self.example.ndim))[::-1])
+
+    def max(self, axis: int, keepdims: bool = False) -> Traced:
+        return self.node("ReduceMax", self.example.max(axis, keepdims=keepdims), axes=[axis], keepdims=int(keepdims))
+
+    def mean(self, axis: int, keepdims: bool = False) -> Traced:
+        return self.node("ReduceMean", self.example.mean(axis, keepdims=keepdims), axes=[axis], keepdims=int(keepdims))
+
+    def sum(self, axis: int, keepdims: bool = False) -> Traced:
+        return self.node(
+            "ReduceSum", self.example.sum(axis, keepdims=keepdims), np.array([axis]), keepdims=int(keepdims)
+        )
+
+    def argmax(self, axis: int, keepdims: bool = False) -> Traced:
+        return self.node("ArgMax", self.example.argmax(axis, keepdims=keepdims), axis=axis, keepdims=int(keepdims))
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Traced:
+        """Whole rows first, then for each axis a slice, one column, or a new axis."""
+        found, axis = self, 0
+        for part in key:
+            place: tuple[Any, ...] = (slice(None),) * axis + (part,)
+            example = found.example[place]
+            if part is None:
+                found = found.node("Unsqueeze", example, np.array([axis]))
+            elif isinstance(part, int):
+                found, axis = found.node("Gather", example, np.int64(part), axis=axis), axis - 1
+            elif part != slice(None):
+                start, stop, _ = part.indices(found.shape[axis])
+                found = found.node("Slice", example, np.array([start]), np.array([stop]), np.array([axis]))
+            axis += 1
+        return found
+
+
+def _example(value: Any) -> Any:
+    return value.example if isinstance(value, Traced) else value
+
+
+def _cast(value: Any, kind: np.dtype[Any]) -> Any:
+    return value.astype(kind) if isinstance(value, Traced) else np.asarray(value, dtype=kind)
+
+
+OPERATORS = {
+    np.add: "Add", np.subtract: "Sub", np.multiply: "Mul", np.divide: "Div", np.matmul: "MatMul",
+    np.maximum: "Max", np.minimum: "Min", np.negative: "Neg", np.absolute: "Abs", np.sqrt: "Sqrt",
+    np.exp: "Exp", np.log: "Log", np.less: "Less", np.less_equal: "LessOrEqual", np.greater: "Greater",
+    np.greater_equal: "GreaterOrEqual", np.equal: "Equal", np.bitwise_and: "And", np.invert: "Not",
+}  # fmt: skip
+"""NumPy's function -> the ONNX operation that computes it."""
+
+COMPOSED: dict[np.ufunc, Callable[..., Any]] = {
+    np.square: lambda x: x * x,
+    np.log1p: lambda x: np.log(x + 1.0),
+    np.logaddexp: lambda a, b: np.maximum(a, b) + np.log(np.exp(-np.abs(a - b)) + 1.0),
+    np.nextafter: lambda x, towards: (x.astype(np.float64) * NEXT).astype(np.float32),  # upwards, of a float32 >= 0
+}
+"""NumPy's function -> the same in terms of others."""
+
+
+def _where(condition: Traced, yes: Any, no: Any) -> Traced:
+    kind = np.result_type(_example(yes), _example(no))
+    example = np.where(condition.example, _example(yes), _example(no))
+    return condition.node("Where", example, _cast(yes, kind), _cast(no, kind))
+
+
+def _full_like(like: Traced, value: Any, dtype: Any = None) -> Traced:
+    kind = np.dtype(dtype or like.example.dtype)
+    return (like * 0.0).astype(kind) + kind.type(value)
+
+
+def _take_along_axis(array: Any, indices: Traced, axis: int) -> Traced:
+    example = np.take_along_axis(_example(array), indices.example, axis)
+    return indices.graph.node("GatherElements", [array, indices], example, axis=axis)
+
+
+def _searchsorted(rising: NDArray[np.float32], x: Traced, side: str) -> Traced:
+    """How many of the rising numbers lie below x, for side "right" also those equal to it: a binary search.
+
+    Numbers beyond the last are infinite, so that the search can run over a power of two.
+    """
+    steps = len(rising).bit_length()
+    padded = np.full(max(1, 2**steps - 1), np.inf, dtype=np.float32)
+    padded[: len(rising)] = rising
+    place = _full_like(x, 0, np.int64)
+    for step in (2**power for power in reversed(range(steps))):
+        here = _take_along_axis(padded, place + (step - 1), 0)
+        below = here <= x if side == "right" else here < x
+        place = place + below.astype(np.int64) * step
+    return place
+
+
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.where: _where,
+    np.clip: lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    np.full_like: _full_like,
+    np.ones_like: lambda like: _full_like(like, 1.0),
+    np.take_along_axis: _take_along_axis,
+    np.searchsorted: _searchsorted,
+}
+"""NumPy's function -> how it is recorded."""
+
+
+def softmax(scores: Traced) -> Traced:
+    """`numpy_functions.softmax` as ONNX's own operation."""
+    d = (scores - scores.max(axis=1, keepdims=True)).astype(np.float64)
+    return d.node("Softmax", np.exp(d.example), axis=1)
+
+
+def largest(rows: Traced, count: int) -> Traced:
+    """`numpy_functions.largest` as ONNX's own operation."""
+    example = -np.sort(-rows.example, axis=1)[:, :count]
+    return rows.graph.node("TopK", [rows, np.array([count])], example, outputs=2, axis=1)

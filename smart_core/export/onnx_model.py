@@ -6,13 +6,11 @@ import json
 from os import PathLike, fspath
 
 import smart_core
-from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators import Calibrator
 from smart_core.data.saving import atomic_write
 from smart_core.errors import ExportError
-from smart_core.experiments.results import json_value
-from smart_core.export.checked import check_exportable, feature_width
-from smart_core.export.onnx_graph import Graph
-from smart_core.export.onnx_methods import METHODS
+from smart_core.export import check_exportable, feature_width, onnx_graph
+from smart_core.export.numpy_code import row_namespace
 from smart_core.export.onnx_proto import model
 
 MOST_BYTES = 1 << 30
@@ -20,12 +18,12 @@ MOST_BYTES = 1 << 30
 
 
 def onnx_refusal(calibrator: Calibrator) -> str | None:
-    """Why there is no ONNX form, in one sentence; None where there is one."""
+    """Why there is no ONNX form, in one sentence; None if there is one."""
     try:
         check_exportable(calibrator)
     except ExportError as error:
         return str(error)
-    if calibrator.id not in METHODS:
+    if calibrator.numpy_code() is None:
         return f"{calibrator.label} cannot be written as ONNX; save the calibrator itself instead."
     size = 8 * sum(tensor.numel() for tensor in calibrator.state().values())
     if size > MOST_BYTES:
@@ -35,16 +33,25 @@ def onnx_refusal(calibrator: Calibrator) -> str | None:
 
 def onnx_bytes(calibrator: Calibrator) -> bytes:
     """The model's file. Inputs: `logits` (N, K) and, for a fit that reads them, `features` (N, D); output:
-    `probabilities` (N, K); all float32. Rows must be finite: a graph cannot refuse those that are not. ProCal holds
-    every row against every validation row at once: give it rows in batches."""
+    `probabilities` (N, K); all float32. The graph is recorded while `calibrator.numpy_code()` runs.
+
+    Rows must be finite: a graph cannot refuse those that are not. ProCal compares every row with every validation row
+    at once: give it rows in batches.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits").validation
+    >>> b"calibrator" in onnx_bytes(sc.TS().fit(data.logits, data.labels))
+    True
+    """
     refusal = onnx_refusal(calibrator)
     if refusal is not None:
         raise ExportError(refusal)
-    classes, width = calibrator.classes_, feature_width(calibrator)
-    graph = Graph()
-    logits = graph.input("logits", classes)
-    features = None if width is None else graph.input("features", width)
-    graph.output(METHODS[calibrator.id](calibrator, logits, features), "probabilities", classes)
+    graph, width = onnx_graph.Graph(), feature_width(calibrator)
+    inputs = [graph.input("logits", calibrator.classes_)]
+    if width is not None:
+        inputs.append(graph.input("features", width))
+    names = row_namespace(calibrator, softmax=onnx_graph.softmax, largest=onnx_graph.largest)
+    graph.output(names["row_probabilities"](*inputs), "probabilities")
     settings = {name: value for name, value in calibrator.settings_dict().items() if name != "device"}
     return model(
         graph.nodes,
@@ -53,7 +60,7 @@ def onnx_bytes(calibrator: Calibrator) -> bytes:
         graph.outputs,
         words=f"{calibrator.label}: calibrated probabilities of finite logits. {calibrator.summary}",
         producer=("smart_core", smart_core.__version__),
-        metadata={"method": calibrator.id, "settings": json.dumps(json_value(settings)), "classes": str(classes)},
+        metadata={"method": calibrator.id, "settings": json.dumps(settings), "classes": str(calibrator.classes_)},
     )
 
 

@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from smart_core.calibrators import get
-from smart_core.calibrators.base import Calibrator
-from smart_core.export.checked import check_exportable, feature_width
+from smart_core.calibrators import Calibrator, get
+from smart_core.export import check_exportable, feature_width
 
 try:
     from sklearn.utils.validation import validate_data

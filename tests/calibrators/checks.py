@@ -30,20 +30,6 @@ def assert_same_bits_after_saving(calibrator: Calibrator, sample: Sample) -> Non
     assert np.array_equal(apply(loaded, sample), apply(calibrator, sample))
 
 
-class StopAt:
-    """A cancel token that sets itself when a progress message holds the given word."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-        self.reached = False
-
-    def progress(self, fraction: float, words: str) -> None:
-        self.reached = self.reached or self.word in words
-
-    def is_set(self) -> bool:
-        return self.reached
-
-
 CIFAR10 = ("published", "bundled")
 """The network behind the paper's figures, where its logits are at hand, and the sample that is always here."""
 

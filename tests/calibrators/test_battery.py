@@ -297,7 +297,7 @@ def test_rows_that_cannot_be_calibrated_are_one_sentence(id: str, problem: Probl
         features[9, 0] = np.nan
         with pytest.raises(CalibrationError, match="row 9 of the features"):
             calibrator.predict_proba(problem.logits, features=features)
-        with pytest.raises(CalibrationError, match="8 features a row"):
+        with pytest.raises(CalibrationError, match="8 features per row"):
             calibrator.predict_proba(problem.logits, features=features[:, :3])
         with pytest.raises(CalibrationError, match="give features="):
             calibrator.predict_proba(problem.logits)

@@ -11,11 +11,10 @@ from scipy.special import logsumexp
 
 from smart_core.calibrators.cts import CTS, ClassSearch, temperature_grid
 from smart_core.calibrators.ts import TS
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.errors import CalibrationError
 from smart_core.metrics import ece
 from smart_core.types import Logits
 from tests.calibrators.checks import (
-    StopAt,
     assert_proper_rows,
     assert_same_bits_after_saving,
     cifar10_resnet50,
@@ -152,9 +151,3 @@ def test_grid_has_both_ends_and_refuses_a_backward_one() -> None:
 def test_a_saved_calibrator_gives_the_same_bits() -> None:
     sample = network(60, 3)
     assert_same_bits_after_saving(CTS(device="cpu").fit(sample.logits, sample.labels), sample)
-
-
-def test_cancel_stops_the_search() -> None:
-    stop, sample = StopAt("sweep"), network(300, 50)
-    with pytest.raises(Cancelled):
-        CTS(device="cpu").fit(sample.logits, sample.labels, progress=stop.progress, cancel=stop)

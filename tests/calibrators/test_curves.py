@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smart_core.calibrators.curves import (
+from smart_core.calibrators.toplabel import (
     bin_centres,
     broken_line,
     equal_mass_edges,

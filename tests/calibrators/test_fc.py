@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 import sample_logits
 import smart_core as sc
-from smart_core.calibrators.clip_search import ClipSearch
-from smart_core.calibrators.fc import FC
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.calibrators.fc import FC, ClipSearch
+from smart_core.errors import CalibrationError
 from smart_core.metrics import ece
 from smart_core.progress import Run
-from tests.calibrators.checks import CIFAR10, StopAt, assert_proper_rows, assert_same_bits_after_saving
+from tests.calibrators.checks import CIFAR10, assert_proper_rows, assert_same_bits_after_saving
 from tests.calibrators.made_up import Sample, degenerate, network, plain_ece, softmax
 from tests.conftest import real_data
 from tests.tolerance import PROBABILITY, binned_bound, float32_bound
@@ -161,10 +160,3 @@ def test_what_does_not_fit_together_is_refused_in_a_sentence() -> None:
 def test_a_saved_calibrator_gives_the_same_bits() -> None:
     sample = network(100, 3)
     assert_same_bits_after_saving(fit(sample), sample)
-
-
-def test_cancel_stops_the_search() -> None:
-    stop, sample = StopAt("threshold"), network(2000, 10)
-    given = {"features": sample.features, "head": sample.head}
-    with pytest.raises(Cancelled):
-        FC(device="cpu").fit(sample.logits, sample.labels, **given, progress=stop.progress, cancel=stop)

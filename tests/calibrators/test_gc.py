@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smart_core.calibrators.gc import GC, mixture_nll
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.errors import CalibrationError
 from smart_core.metrics import ece
 from tests.calibrators.checks import (
-    StopAt,
     assert_proper_rows,
     assert_same_bits_after_saving,
     cifar10_resnet50,
@@ -158,9 +157,3 @@ def test_degenerate_sets_give_proper_rows(sample: Sample) -> None:
 def test_a_saved_calibrator_gives_the_same_bits() -> None:
     sample = network(100, 3)
     assert_same_bits_after_saving(fit(sample), sample)
-
-
-def test_cancel_stops_the_training() -> None:
-    stop, sample = StopAt("epoch"), network(2000, 10)
-    with pytest.raises(Cancelled):
-        GC(device="cpu", steps=100_000).fit(sample.logits, sample.labels, progress=stop.progress, cancel=stop)

@@ -18,7 +18,7 @@ def test_predictions_are_scikit_learns():
     oracle = IsotonicRegression(out_of_bounds="clip").fit(confidence, correct)
     fresh_confidence = softmax(fresh.logits).max(axis=1)
     expected = oracle.predict(fresh_confidence)
-    # doubts and nodes are float32; where two nodes lie close, the line between them is steep
+    # complements and nodes are float32; where two nodes lie close, the line between them is steep
     beside = float32_bound(4, 1 - fresh_confidence)
     off = np.ptp([oracle.predict(fresh_confidence + side * beside) for side in (-1, 1)], axis=0)
     rows = Isotonic().fit(problem.logits, problem.labels).predict_proba(fresh.logits)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from smart_core.calibrators.nll_curves import NllCurves
+from smart_core.calibrators.gc import NllCurves
 from smart_core.profile import build_profile
 from smart_core.progress import Run
 from smart_core.types import Logits

@@ -11,13 +11,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.neighbors import NearestNeighbors
 
-from smart_core.calibrators.density import Density
-from smart_core.calibrators.procal import ProCal
-from smart_core.calibrators.proximity import proximity, unit_rows
-from smart_core.errors import Cancelled
+from smart_core.calibrators.procal import Density, ProCal, proximity, unit_rows
 from smart_core.metrics import ece
 from tests.calibrators.checks import (
-    StopAt,
     assert_proper_rows,
     assert_same_bits_after_saving,
     cifar10_resnet50,
@@ -200,11 +196,3 @@ def test_real_features_mend_a_network() -> None:
 def test_a_saved_calibrator_gives_the_same_bits() -> None:
     for sample in (positive_network(100, 8), DEGENERATE["all correct"]):  # the second keeps no misses
         assert_same_bits_after_saving(fit(sample), sample)
-
-
-def test_cancel_stops_the_fit() -> None:
-    stop, sample = StopAt("fitting"), network(200, 4)
-    calibrator = ProCal(device="cpu")
-    with pytest.raises(Cancelled):
-        calibrator.fit(sample.logits, sample.labels, progress=stop.progress, cancel=stop)
-    assert not hasattr(calibrator, "hits_")  # stopped at the neighbours, not after all was done

@@ -51,8 +51,8 @@ def test_recalibration_by_hand_on_untied_scores():
     spline = least_squares_spline(t, np.cumsum(hits - scores) / 200, 6)
     expected = scores + (spline(t) - spline(t - 1e-6)) / 1e-6
     shuffled = rng.permutation(200)
-    doubts, found = recalibration((1 - scores)[shuffled], hits[shuffled], 6)
-    np.testing.assert_allclose(1 - doubts[::-1], scores)
+    complements, found = recalibration((1 - scores)[shuffled], hits[shuffled], 6)
+    np.testing.assert_allclose(1 - complements[::-1], scores)
     np.testing.assert_allclose(found[::-1], expected, atol=1e-3)
 
 

@@ -121,7 +121,7 @@ HEADERS = {
     "no method": (changed("method", None), "lacks method"),
     "unknown method": (changed("method", "smrt\nx"), "no method"),
     "no settings": (changed("settings", None), "lacks settings"),
-    "settings no dict": (changed("settings", "[1]"), "settings in its header is no dict"),
+    "settings no dict": (changed("settings", "[1]"), "settings in its header is not a dict"),
     "settings no json": (changed("settings", "{"), "damaged"),
     "settings too deep": (changed("settings", "[" * 100_000), "damaged"),
     "unknown setting": (changed("settings", '{"sigm": 1}'), "no setting 'sigm'"),
@@ -132,8 +132,8 @@ HEADERS = {
     "one class": (changed("classes", "1"), "classes in its header is '1'"),
     "many classes": (changed("classes", "9" * 30), "classes in its header"),
     "classes no number": (changed("classes", "4.0"), "classes in its header"),
-    "features neither": (changed("features_used", '"yes"'), "features_used in its header is no bool"),
-    "notices no list": (changed("notices", '"none"'), "notices in its header is no list"),
+    "features neither": (changed("features_used", '"yes"'), "features_used in its header is not a bool"),
+    "notices no list": (changed("notices", '"none"'), "notices in its header is not a list"),
 }
 
 

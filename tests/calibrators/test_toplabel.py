@@ -1,4 +1,4 @@
-"""The doubt, and what becomes of the other classes."""
+"""The complement, and what becomes of the other classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from smart_core.calibrators import get
-from smart_core.calibrators.toplabel import doubt, spread
+from smart_core.calibrators.toplabel import complement, spread
 from smart_core.types import Logits, Probabilities
 from tests.calibrators.made_up import degenerate, softmax
 
@@ -24,20 +24,20 @@ TOP_LABEL = [
 ]
 
 
-def test_doubt_keeps_its_digits_where_the_confidence_rounds_to_one():
+def test_complement_keeps_its_digits_where_the_confidence_rounds_to_one():
     z = np.random.default_rng(0).normal(size=(500, 7)).astype(np.float32) * np.float32(25)
     d = z.astype(np.float64) - z.max(axis=1, keepdims=True)
     others = np.sort(np.exp(d), axis=1)[:, :-1].sum(axis=1)
-    found, prediction = doubt(Logits(torch.from_numpy(z)))
+    found, prediction = complement(Logits(torch.from_numpy(z)))
     expected = others / (1.0 + others)
     assert (expected < 1e-8).mean() > 0.2  # here float32 confidences are all 1
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
     np.testing.assert_array_equal(prediction.numpy(), z.argmax(axis=1))
 
 
-def test_doubt_reads_the_prediction_off_the_logits():
+def test_complement_reads_the_prediction_off_the_logits():
     """Softmax rounds these two to a tie; the logits do not."""
-    found, prediction = doubt(Logits(torch.tensor([[0.0, 1e-9]])))
+    found, prediction = complement(Logits(torch.tensor([[0.0, 1e-9]])))
     assert prediction.tolist() == [1]
     assert found.tolist() == [0.5]
 

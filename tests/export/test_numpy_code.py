@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ import torch
 
 from smart_core.calibrators import Calibrator, TemperatureCalibrator, get, load_calibrator
 from smart_core.calibrators.store import calibrator_bytes
+from smart_core.calibrators.ts import TS
 from smart_core.errors import ExportError
-from smart_core.export import numpy_code
+from smart_core.export import numpy_code, numpy_functions
 from smart_core.export.numpy_code import numpy_source
+from smart_core.indicators import INDICATORS
 from tests.calibrators.made_up import degenerate
 from tests.calibrators.problems import over_confident
 from tests.export.alone import run_alone
@@ -74,7 +77,7 @@ def test_methods_that_read_logits_in_place_of_features(classes: int, tmp_path):
 def test_other_settings_take_other_paths(tmp_path):
     fit_on, (logits, features) = over_confident(400, 5, seed=3), ordinary_and_extreme(5)
     wanted: list[tuple[str, dict[str, object]]] = [
-        *(("smart", {"indicator": name}) for name in numpy_code.INDICATOR_FUNCTIONS),
+        *(("smart", {"indicator": name}) for name in INDICATORS),
         ("smart", {"layers": 3, "hidden": 40, "standardize": False, "init": "random"}),
         ("spline", {"top1": "keep"}),
         ("histogram", {"scheme": "width"}),
@@ -89,7 +92,7 @@ def test_other_settings_take_other_paths(tmp_path):
 
 
 def test_a_confidence_on_the_edge_of_a_bin_falls_on_the_same_side():
-    """All three logits equal: the doubt is 2/3, which is the edge between two of 15 bins of equal width."""
+    """All three logits equal: the complement 1 - s is 2/3, which is the edge between two of 15 bins of equal width."""
     fit_on = over_confident(400, 3, seed=3)
     calibrator = fitted("histogram", fit_on, scheme="width")
     equal = np.repeat(np.float32([0.0, 3.7, 1e30]), 3).reshape(3, 3)
@@ -132,9 +135,7 @@ def test_learned_numbers_come_back_bit_for_bit(id: str):
 def test_awkward_numbers_are_written_exactly():
     hard = np.array([0.1, -0.0, 1e-45, 3.4028235e38, 1 / 3, 16777217, 7.038531e-26, 1.17549435e-38], dtype=np.float32)
     for array in (hard, np.tile(hard, 40).reshape(8, 40), hard[:0], np.float32([np.inf])):
-        source = "\n".join(["import base64", "import numpy as np", *numpy_code._toolbox()[0].values()])
-        source = source.replace("import Callable", "").replace("Callable[..., np.ndarray]", "object")
-        back = namespace(f"{source}\n{numpy_code._written('X', array)}")["X"]
+        back = namespace(f"{inspect.getsource(numpy_functions)}\n{numpy_code._written('X', array)}")["X"]
         assert back.shape == array.shape
         assert back.tobytes() == array.tobytes()
 
@@ -196,7 +197,7 @@ def test_what_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(numpy_code, "MOST_BYTES", 1000)
     with pytest.raises(ExportError, match=r"keeps 3,\d\d\d numbers .*too many"):
         numpy_source(procal)
-    monkeypatch.delitem(numpy_code.RECIPES, "ts")
+    monkeypatch.setattr(TS, "numpy_code", lambda self: None)
     with pytest.raises(ExportError, match="cannot be written"):
         numpy_source(fitted("ts", fit_on))
 

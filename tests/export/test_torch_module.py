@@ -145,7 +145,7 @@ def test_wrong_use_is_one_sentence() -> None:
     z, x = torch.from_numpy(fit_on.logits), torch.from_numpy(fit_on.features)
     with pytest.raises(ExportError, match=r"fitted on 4 classes; got shape \(300, 3\)"):
         gc(z[:, :3], x)
-    with pytest.raises(ExportError, match="reads 8 features a row beside the logits; got none"):
+    with pytest.raises(ExportError, match="reads 8 features per row besides the logits; got none"):
         gc(z)
     with pytest.raises(ExportError, match=r"reads features \(300, 8\); got \(300, 7\)"):
         gc(z, x[:, :7])
