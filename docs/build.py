@@ -19,6 +19,7 @@ from types import ModuleType
 from pdoc import doc, render
 
 import smart_core
+from smart_core.calibrators import method_table
 
 HERE = Path(__file__).resolve().parent
 GUIDES = {
@@ -40,9 +41,10 @@ def engine() -> dict[str, ModuleType]:
 
 
 def contents(modules: dict[str, ModuleType]) -> str:
-    """Return the first page in Markdown: the guides, and each module with the first line of its docstring."""
+    """Return the first page in Markdown: the guides, the methods, and each module with its docstring's first line."""
     lines = [f"* [{name}]({name}.html): {what}" for name, what in GUIDES.items()]
-    lines += ["* [smart_core](smart_core.html): the names of `import smart_core`", "", "## All modules", ""]
+    lines += ["* [smart_core](smart_core.html): the names of `import smart_core`", ""]
+    lines += ["## Methods", "", method_table(), "", "## All modules", ""]
     for name, module in list(modules.items())[1:]:
         first = (getdoc(module) or "").partition("\n")[0]
         short = name.rpartition(".")[2]

@@ -39,23 +39,6 @@ _HOMES = {
     "runtime": "smart_core.experiments.runtime",
     "correlate": "smart_core.analysis.correlation",
     "carlini_wagner_l2": "smart_core.attacks",
-    "SMART": "smart_core.calibrators.smart",
-    "Vanilla": "smart_core.calibrators.vanilla",
-    "TS": "smart_core.calibrators.ts",
-    "ETS": "smart_core.calibrators.ets",
-    "VectorScaling": "smart_core.calibrators.vector",
-    "MatrixScaling": "smart_core.calibrators.matrix",
-    "Dirichlet": "smart_core.calibrators.dirichlet",
-    "PTS": "smart_core.calibrators.pts",
-    "CTS": "smart_core.calibrators.cts",
-    "Spline": "smart_core.calibrators.spline",
-    "GC": "smart_core.calibrators.gc",
-    "ProCal": "smart_core.calibrators.procal",
-    "FC": "smart_core.calibrators.fc",
-    "Histogram": "smart_core.calibrators.histogram",
-    "Isotonic": "smart_core.calibrators.isotonic",
-    "BBQ": "smart_core.calibrators.bbq",
-    "Beta": "smart_core.calibrators.beta",
 }
 _MODULES = {
     "analysis": "smart_core.analysis",
@@ -73,15 +56,17 @@ _MODULES = {
     "report": "smart_core.report",
 }
 
-__all__ = sorted([*_HOMES, *_MODULES, "__version__"])
-
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `import smart_core` stays fast, and the command line's help faster still."""
+    if name == "__all__":
+        return __dir__()
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     elif name in _MODULES:
         value = import_module(_MODULES[name])
+    elif name[:1].isupper() and name in _methods():
+        value = _methods()[name]
     else:
         raise AttributeError(f"module 'smart_core' has no attribute '{name}'")
     globals()[name] = value
@@ -89,4 +74,11 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*_HOMES, *_MODULES, *_methods(), "__version__"])
+
+
+def _methods() -> dict[str, Any]:
+    """The classes of the registry by name: `TS`, `SMART` and all others."""
+    from smart_core.calibrators import methods
+
+    return {method.__name__: method for method in methods().values()}

@@ -373,7 +373,7 @@ def test_methods_say_what_they_need(capsys):
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "needs" in lines["id"]
     assert "features, head" in lines["fc"]
-    assert "features, if there are any" in lines["gc"]
+    assert "features (optional)" in lines["gc"]
     assert "features" not in lines["ts"]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_table
 from smart_core.cli import build_parser, main
 from tests.conftest import ROOT
 
@@ -23,16 +23,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def methods_table() -> str:
-    """The README's table of methods, drawn from the registry."""
-    lines = ["| id | method | keeps top-1 | needs | what it does |", "|---|---|---|---|---|"]
-    for id, method in methods().items():
-        keeps = "yes" if method().keeps_top1 else "no"
-        needs = ", ".join(method.needs) or ("features, if there are any" if method.uses else "")
-        lines.append(f"| `{id}` | {method.label} | {keeps} | {needs} | {method.summary} |")
-    return "\n".join(lines)
 
 
 @pytest.fixture
@@ -49,7 +39,7 @@ def environment() -> dict[str, str]:
 
 
 def test_the_methods_table_is_the_registry():
-    assert methods_table() in README
+    assert method_table() in README
 
 
 def test_python_example(workplace: Path):

@@ -10,30 +10,13 @@ import streamlit as st
 from pages.shared import session
 from pages.shared.session import LeaderboardRow
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import families, methods
 from smart_core.calibrators.settings import Setting
 from smart_core.experiments.running import unavailable
 from smart_core.formatting import plural
 
-FAMILIES = {
-    "One correction for all samples": ("vanilla", "ts", "ets"),
-    "One temperature per sample or class": ("smart", "pts", "cts"),
-    "Linear maps of the logits": ("vector", "matrix", "dirichlet"),
-    "Maps of the top-1 confidence": ("spline", "histogram", "isotonic", "bbq", "beta"),
-    "With the network's features": ("gc", "procal", "fc"),
-}
-"""Heading -> the methods below it."""
-
 DEVICES = ("auto", "cpu", "cuda", "mps")
 """Devices to choose from; others, such as cuda:1, can be typed."""
-
-
-def families() -> dict[str, list[str]]:
-    """Return the methods by family; a method that is in none is listed under "Others"."""
-    known = {id for ids in FAMILIES.values() for id in ids}
-    found = {family: [id for id in ids if id in methods()] for family, ids in FAMILIES.items()}
-    others = [id for id in methods() if id not in known]
-    return found | ({"Others": others} if others else {})
 
 
 def method_checklist(data: LogitSet, rows: Mapping[str, LeaderboardRow], default: Collection[str]) -> list[str]:

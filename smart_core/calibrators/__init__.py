@@ -1,9 +1,9 @@
-"""The calibrators: one method a file, one base class, one registry."""
+"""The calibrators: each method in its own file, one base class, one registry."""
 
 from __future__ import annotations
 
 from smart_core.calibrators.base import Calibrator, FitData
-from smart_core.calibrators.registry import get, methods, select
+from smart_core.calibrators.registry import families, get, method_table, methods, select
 from smart_core.calibrators.settings import Setting
 from smart_core.calibrators.store import calibrator_bytes, load_calibrator, save_calibrator
 from smart_core.calibrators.temperature import TemperatureCalibrator
@@ -14,8 +14,10 @@ __all__ = [
     "Setting",
     "TemperatureCalibrator",
     "calibrator_bytes",
+    "families",
     "get",
     "load_calibrator",
+    "method_table",
     "methods",
     "save_calibrator",
     "select",

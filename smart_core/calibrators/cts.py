@@ -42,7 +42,7 @@ class CTS(Calibrator):
     label = "CTS"
     summary = "One temperature per class, searched on validation ECE without losing accuracy."
     position = 7
-    family = "A temperature per sample or class"
+    family = "One temperature per sample or class"
     style = LineStyle("#5B7BD5", "dashdot", "pentagon-open")
 
     sweeps: int = setting(5, "Passes over the classes, at most.", low=1, high=1000)

@@ -43,7 +43,7 @@ class ETS(Calibrator):
     label = "ETS"
     summary = "A mixture of the tempered softmax, the softmax itself and the uniform distribution."
     position = 2
-    family = "One map for all samples"
+    family = "One correction for all samples"
     style = LineStyle("#3B82D0", "dash", "square-open")
     libraries = ("scipy.optimize",)
 

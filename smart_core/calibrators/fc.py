@@ -50,7 +50,7 @@ class FC(Calibrator):
     label = "FC"
     summary = "Penultimate features clipped at a threshold before the classifier's head."
     position = 11
-    family = "Based on features"
+    family = "With the network's features"
     style = LineStyle("#A855B8", "longdashdot", "star-square")
     needs = ("features", "head")
     infinite = ("clip_",)

@@ -52,7 +52,7 @@ class GC(Calibrator):
     label = "GC"
     summary = "Temperatures of learned feature groups, averaged over random partitions."
     position = 9
-    family = "Based on features"
+    family = "With the network's features"
     style = LineStyle("#B84592", "dash", "star-triangle-up")
     uses = ("features",)
     stochastic = True

@@ -46,7 +46,7 @@ class ProCal(Calibrator):
     label = "ProCal"
     summary = "Hit rate as a density ratio over confidence and proximity to the validation set."
     position = 10
-    family = "Based on features"
+    family = "With the network's features"
     style = LineStyle("#C2528B", "3px,3px", "star-triangle-down")
     uses = ("features",)
     traceable = False  # it goes through the reference rows in pieces

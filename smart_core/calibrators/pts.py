@@ -52,7 +52,7 @@ class PTS(TemperatureCalibrator):
     label = "PTS"
     summary = "A small network reads the ten largest logits and gives the sample's temperature."
     position = 6
-    family = "A temperature per sample or class"
+    family = "One temperature per sample or class"
     style = LineStyle("#0A7FA8", "dot", "pentagon")
     stochastic = True
 

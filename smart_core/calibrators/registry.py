@@ -65,15 +65,24 @@ def select(ids: str | Sequence[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
+HEADINGS = ("id", "method", "keeps top-1", "needs", "what it does")
+
+
+def method_rows() -> list[tuple[str, ...]]:
+    """What the tables of `smart methods`, the README and the documentation say of each method, under `HEADINGS`."""
+    return [
+        (
+            id,
+            method.label,
+            "yes" if method().keeps_top1 else "no",
+            ", ".join([*method.needs, *(f"{name} (optional)" for name in method.uses)]),
+            method.summary,
+        )
+        for id, method in methods().items()
+    ]
+
+
 def method_table() -> str:
-    """The methods as a Markdown table, for the README and the documentation."""
-    lines = ["| id | method | keeps top-1 | needs | what it does |", "|---|---|---|---|---|"]
-    for id, method in methods().items():
-        keeps = "yes" if method().keeps_top1 else "no"
-        lines.append(f"| `{id}` | {method.label} | {keeps} | {needs_text(method)} | {method.summary} |")
-    return "\n".join(lines)
-
-
-def needs_text(method: type[Calibrator]) -> str:
-    """The arrays beyond logits and labels that a method reads."""
-    return ", ".join(method.needs) or (f"{', '.join(method.uses)} (optional)" if method.uses else "")
+    """The methods as a Markdown table."""
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *((f"`{id}`", *others) for id, *others in method_rows())]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

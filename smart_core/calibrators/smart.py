@@ -84,7 +84,7 @@ class SMART(TemperatureCalibrator):
     label = "SMART"
     summary = "A 49-parameter map from the logit margin to the sample's own temperature."
     position = 16
-    family = "A temperature per sample or class"
+    family = "One temperature per sample or class"
     style = LineStyle("#D9480F", "solid", "diamond", 3.5)
     stochastic = True
 

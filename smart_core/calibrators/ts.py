@@ -49,7 +49,7 @@ class TS(TemperatureCalibrator):
     label = "TS"
     summary = "One temperature for every sample, the minimiser of the validation NLL."
     position = 1
-    family = "One map for all samples"
+    family = "One correction for all samples"
     style = LineStyle("#0B72C4", "solid", "square")
 
     objective: str = setting("nll", "What T minimises on validation.", choices=tuple(OBJECTIVES))

@@ -26,7 +26,7 @@ class Vanilla(TemperatureCalibrator):
     label = "Vanilla"
     summary = "The model's own softmax, unchanged."
     position = 0
-    family = "One map for all samples"
+    family = "One correction for all samples"
     style = LineStyle("#7A7A7A", "solid", "circle")
 
     def _fit(self, data: FitData, run: Run) -> None:

@@ -21,27 +21,13 @@ def run(options: Namespace) -> None:
     """Print all methods, or the settings of one."""
     from smart_core.calibrators import methods as all_methods
     from smart_core.calibrators import select
+    from smart_core.calibrators.registry import HEADINGS, method_rows
 
     chosen = select([options.method]) if options.method else list(all_methods())
     check_targets(options)
     cards = {id: method_card(all_methods()[id]) for id in chosen}
-    text = settings_text(cards[chosen[0]]) if options.method else methods_text(cards)
+    text = settings_text(cards[chosen[0]]) if options.method else table(HEADINGS, method_rows())
     show(options, cards, text)
-
-
-def methods_text(cards: dict[str, dict[str, Any]]) -> str:
-    """Return the table of all methods."""
-    rows = [
-        (id, card["label"], "yes" if card["keeps_top1"] else "no", needs_text(card), card["summary"])
-        for id, card in cards.items()
-    ]
-    return table(("id", "method", "keeps top-1", "needs", "what it does"), rows)
-
-
-def needs_text(card: dict[str, Any]) -> str:
-    """Return the arrays beyond logits and labels that a method takes."""
-    optional = f"{', '.join(card['uses'])}, if there are any" if card["uses"] else ""
-    return ", ".join(card["needs"]) or optional
 
 
 def settings_text(card: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 _HOMES = {
     "Chart": "chart",
-    "PALETTE": "theme",
+    "palette": "theme",
     "Style": "theme",
     "style": "theme",
     "template": "theme",

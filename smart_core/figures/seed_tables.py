@@ -11,13 +11,14 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from smart_core.calibrators import methods
 from smart_core.evaluation import metric_named
 from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
 from smart_core.figures.chart import Chart, lay_out, legend_entry
-from smart_core.figures.theme import PALETTE, ink, plain, sequential, style
+from smart_core.figures.theme import ink, plain, sequential, style
 from smart_core.formatting import join_words, metric_label, metric_number, metric_value, shorten
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
@@ -31,7 +32,7 @@ WIDE = 6
 
 def label_of(kind: str, value: Any) -> str:
     """The name of a row or column of a table, unescaped: methods, objectives and indicators by their own labels."""
-    if kind == "method" and value in PALETTE:
+    if kind == "method" and value in methods():
         return style(value).label
     if kind == "objective" and value in OBJECTIVES:
         return OBJECTIVES[value].label

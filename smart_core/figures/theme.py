@@ -1,4 +1,4 @@
-"""One look for every figure: a light and a dark template, one fixed colour, dash and marker a method, two colour
+"""One look for every figure: a light and a dark template, the methods' own colours, dashes and markers, two colour
 scales, and how foreign text is written.
 
 Colours stand out at 3:1 or more on both backgrounds. A family of methods shares a hue; methods that share a
@@ -13,6 +13,8 @@ from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
+
+from smart_core.calibrators import Calibrator, methods
 
 
 @dataclass(frozen=True)
@@ -29,27 +31,6 @@ class Style:
         """Keyword arguments of a plotly line."""
         return {"color": self.color, "dash": self.dash, "width": self.width}
 
-
-PALETTE: dict[str, Style] = {
-    "vanilla": Style("Vanilla", "#7A7A7A", "solid", "circle"),
-    "ts": Style("TS", "#0B72C4", "solid", "square"),
-    "ets": Style("ETS", "#3B82D0", "dash", "square-open"),
-    "vector": Style("Vector", "#00875A", "longdash", "triangle-up"),
-    "matrix": Style("Matrix", "#2E8B3D", "longdashdot", "triangle-up-open"),
-    "dirichlet": Style("Dirichlet", "#5F8A00", "3px,3px", "triangle-down"),
-    "pts": Style("PTS", "#0A7FA8", "dot", "pentagon"),
-    "cts": Style("CTS", "#5B7BD5", "dashdot", "pentagon-open"),
-    "spline": Style("Spline", "#7C5CD6", "longdash", "hexagon"),
-    "gc": Style("GC", "#B84592", "dash", "star-triangle-up"),
-    "procal": Style("ProCal", "#C2528B", "3px,3px", "star-triangle-down"),
-    "fc": Style("FC", "#A855B8", "longdashdot", "star-square"),
-    "histogram": Style("Histogram", "#A67400", "dashdot", "cross"),
-    "isotonic": Style("Isotonic", "#9A7B1F", "dash", "cross-open"),
-    "bbq": Style("BBQ", "#B06A1A", "longdash", "x"),
-    "beta": Style("Beta", "#8F7A33", "dot", "x-open"),
-    "smart": Style("SMART", "#D9480F", "solid", "diamond", 3.5),
-}
-"""Method id -> style, in the order of tables."""
 
 RIGHT = Style("right", "#2A80B5", "solid", "circle")
 WRONG = Style("wrong", "#C4501B", "solid", "x")
@@ -84,10 +65,14 @@ def ink(dark: bool) -> Ink:
     return DARK if dark else LIGHT
 
 
+def palette() -> dict[str, Style]:
+    """The style of every method by id, as the method itself defines it, in the order of tables."""
+    return {id: Style(method.label, *method.style) for id, method in methods().items()}
+
+
 def style(method: str) -> Style:
-    """The style of a method id; an id that is not in `PALETTE` is drawn like vanilla under its own name."""
-    known = PALETTE.get(method)
-    return known or Style(method, PALETTE["vanilla"].color, "solid", "circle")
+    """The style of a method id; an unknown id is drawn in grey under its own name."""
+    return palette().get(method) or Style(method, *Calibrator.style)
 
 
 Scale = tuple[tuple[float, str], ...]
@@ -150,7 +135,7 @@ def template(dark: bool = False) -> go.layout.Template:
             "paper_bgcolor": colors.background,
             "plot_bgcolor": colors.background,
             "font": {"family": FONT, "size": 14, "color": colors.text},
-            "colorway": [entry.color for entry in PALETTE.values()],
+            "colorway": [entry.color for entry in palette().values()],
             "xaxis": axis,
             "yaxis": axis,
             "legend": {

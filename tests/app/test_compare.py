@@ -15,7 +15,6 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 import smart_core as sc
 from pages.shared import workspace
-from pages.shared.forms import families
 from pages.shared.leaderboard_table import OTHER_BINS, STALE
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, row_key
 from smart_core.calibrators import methods
@@ -244,12 +243,6 @@ def test_without_features_methods_say_why() -> None:
     fit(app, ("ts", "gc"), seeds=1)
     assert list(table(app).index) in (["ts", "gc"], ["gc", "ts"])
     assert any("GC" in line.value and "features" in line.value for line in app.caption)
-
-
-def test_every_method_is_in_one_family() -> None:
-    placed = [id for ids in families().values() for id in ids]
-    assert sorted(placed) == sorted(methods())
-    assert "Others" not in families()
 
 
 def test_the_python_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

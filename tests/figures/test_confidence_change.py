@@ -7,7 +7,7 @@ import pytest
 
 from smart_core.analysis.margin_groups import ConfidenceChange
 from smart_core.figures.confidence_change import confidence_change_plot
-from smart_core.figures.theme import PALETTE
+from smart_core.figures.theme import palette
 from tests.figures.samples import NASTY, named, texts
 
 
@@ -26,7 +26,7 @@ def test_lines_are_the_changes_beside_the_needed_one() -> None:
     np.testing.assert_allclose(ts.y, [-0.1, -0.05])
     np.testing.assert_allclose(smart.y, [-0.2, 0.05])
     assert list(ts.x) == [1, 2]
-    assert smart.line.color == PALETTE["smart"].color
+    assert smart.line.color == palette()["smart"].color
 
 
 def test_words_name_who_changes_most_and_who_is_closest() -> None:
@@ -45,7 +45,7 @@ def test_table_holds_the_lines() -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("ids", [[], ["ts"], [*PALETTE, "mine", "other", "more"]])
+@pytest.mark.parametrize("ids", [[], ["ts"], [*palette(), "mine", "other", "more"]])
 def test_none_one_and_twenty(ids: list[str], dark: bool) -> None:
     chart = confidence_change_plot({id: change([0.9]) for id in ids}, dark=dark)
     assert len(chart.figure.data) == len(ids) + bool(ids)

@@ -11,7 +11,7 @@ import pytest
 from smart_core.experiments.compare import Comparison, MethodResult
 from smart_core.figures.chart import Chart
 from smart_core.figures.leaderboard import leaderboard_plot
-from smart_core.figures.theme import PALETTE, style
+from smart_core.figures.theme import palette, style
 from smart_core.metrics.floor import Floor
 from smart_core.metrics.intervals import Interval
 from tests.figures.samples import NASTY, named, texts
@@ -66,7 +66,7 @@ def test_rows_are_sorted_with_the_best_on_top(three: Comparison) -> None:
     for number, (id, value) in enumerate([("smart", 0.010), ("ts", 0.012), ("vanilla", 0.05)]):
         assert list(marker(chart, id).x) == [pytest.approx(value)]
         assert list(marker(chart, id).y) == [number]
-        assert marker(chart, id).marker.color == PALETTE[id].color
+        assert marker(chart, id).marker.color == palette()[id].color
 
 
 def test_intervals_seeds_and_floors_are_those_of_the_rows(three: Comparison) -> None:
@@ -140,7 +140,7 @@ def test_rows_without_interval_floor_or_value() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_twenty_rows_and_odd_names(dark: bool) -> None:
-    ids = [*PALETTE, "mine", "other", NASTY]
+    ids = [*palette(), "mine", "other", NASTY]
     chart = leaderboard_plot(comparison(*(row(id, [0.01 + i / 1000]) for i, id in enumerate(ids))), dark=dark)
     assert len(order(chart)) == 20
     assert "&lt;b&gt;bold" in order(chart)[-1]

@@ -8,7 +8,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 from smart_core.figures.reliability import Curve, reliability_diagram
-from smart_core.figures.theme import PALETTE
+from smart_core.figures.theme import palette
 from smart_core.metrics import ece, reliability
 from tests.figures.samples import NASTY, texts
 
@@ -41,7 +41,7 @@ def test_points_are_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     line = line_of(figure, "TS")
     np.testing.assert_allclose(line.x, mean)
     np.testing.assert_allclose(line.y, accuracy)
-    assert line.line.color == PALETTE["ts"].color
+    assert line.line.color == palette()["ts"].color
     bars = bars_of(figure)
     np.testing.assert_array_equal(bars.y, np.histogram(confidence, 10, (0, 1))[0])
 
@@ -141,7 +141,7 @@ def test_words_of_several_curves_name_best_and_worst(drawn: tuple[np.ndarray, np
 
 def test_a_crowd_has_no_lines_through_bins_of_few_samples() -> None:
     table = reliability([0.15] * 3 + [0.55] * 10 + [0.95] * 50, [1] * 63, 10)
-    chart = reliability_diagram([Curve(table, id) for id in [*PALETTE, "mine", "yours", NASTY]])
+    chart = reliability_diagram([Curve(table, id) for id in [*palette(), "mine", "yours", NASTY]])
     upper = [t for t in chart.figure.data if t.yaxis == "y" and t.name == "SMART"]
     line, thin = sorted(upper, key=lambda t: t.mode)
     assert (line.mode, thin.mode) == ("lines+markers", "markers")

@@ -10,7 +10,7 @@ from smart_core.experiments import paper
 from smart_core.experiments.results import SeedTable
 from smart_core.figures.efficiency import efficiency_curves
 from smart_core.figures.seed_tables import seed_table_heatmap
-from smart_core.figures.theme import PALETTE
+from smart_core.figures.theme import palette
 
 
 def table(rows: tuple, columns: tuple, seeds: int = 3, kind: str = "objective") -> SeedTable:
@@ -88,7 +88,7 @@ def test_curves_are_means_against_size_on_a_log_axis():
     for i, name in enumerate(found):
         np.testing.assert_array_equal(found[name].x, [50, 500, 5000])
         np.testing.assert_allclose(found[name].y, made.metrics["ece"][i].mean(axis=1))
-    assert found["SMART"].line.color == PALETTE["smart"].color
+    assert found["SMART"].line.color == palette()["smart"].color
     bands = [trace for trace in chart.figure.data if trace.fill == "toself"]
     assert len(bands) == 3
     spread = made.metrics["ece"][0].std(axis=1, ddof=1)
@@ -121,7 +121,7 @@ def test_alt_names_the_best_at_both_ends():
     assert "at 5,000 the lowest is SMART with 1.00 %" in alt
 
 
-@pytest.mark.parametrize("rows", [("smart",), tuple(PALETTE), tuple(f"mine {n}" for n in range(20))])
+@pytest.mark.parametrize("rows", [("smart",), tuple(palette()), tuple(f"mine {n}" for n in range(20))])
 @pytest.mark.parametrize("dark", [False, True])
 def test_one_method_and_many(rows: tuple, dark: bool):
     chart = efficiency_curves(sizes_table(rows), dark=dark)

@@ -12,7 +12,7 @@ from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
 from smart_core.figures.seed_tables import shift_heatmap
 from smart_core.figures.shift import reduction_bars
-from smart_core.figures.theme import PALETTE
+from smart_core.figures.theme import palette
 
 
 def made(values: Any, rows: tuple = ("vanilla", "ts", "smart"), columns: tuple = ("fog", "snow")) -> Shift:
@@ -36,7 +36,7 @@ def test_bars_are_the_share_of_the_error_taken_away():
     assert list(found) == ["TS", "SMART"]  # the model itself is what they are compared with
     np.testing.assert_allclose(found["TS"].y, [0.8, -0.5])
     np.testing.assert_allclose(found["SMART"].y, [0.9, 0.9])
-    assert found["SMART"].marker.color == PALETTE["smart"].color
+    assert found["SMART"].marker.color == palette()["smart"].color
     assert list(chart.figure.layout.xaxis.ticktext) == ["fog", "snow"]
     np.testing.assert_allclose(chart.table["reduction"], [0.8, 0.9, -0.5, 0.9])
 

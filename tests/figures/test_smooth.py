@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import trapezoid
 
 from smart_core.figures.reliability import smooth_reliability
-from smart_core.figures.theme import PALETTE
+from smart_core.figures.theme import palette
 from tests.figures.samples import NASTY, texts
 from tests.metrics.samples import forecasts
 
@@ -35,7 +35,7 @@ def test_line_is_the_kernel_average_at_the_width_of_the_error() -> None:
     assert shown.sum() > 150
     expected = kernel_accuracy(np.asarray(line.x)[shown], p, a, sigma)
     np.testing.assert_allclose(np.asarray(line.y)[shown], expected, atol=2e-3)
-    assert line.line.color == PALETTE["ts"].color
+    assert line.line.color == palette()["ts"].color
     assert line.name == f"TS: smECE {100 * sigma:.1f}\u00a0%"
 
 
@@ -79,7 +79,7 @@ def test_table_holds_what_is_drawn() -> None:
     chart = smooth_reliability({"vanilla": forecasts(300), "smart": forecasts(300, seed=1)})
     for id, label in (("vanilla", "Vanilla"), ("smart", "SMART")):
         rows = chart.table[chart.table["method"] == label]
-        line = line_of(chart, PALETTE[id].label)
+        line = line_of(chart, palette()[id].label)
         np.testing.assert_array_equal(rows["confidence"], line.x)
         np.testing.assert_array_equal(rows["smoothed accuracy"], line.y)
 
@@ -102,7 +102,7 @@ def test_a_sample_or_two(pair: tuple[list[float], list[int]]) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_twenty_curves_with_odd_names_keep_their_legend(dark: bool) -> None:
-    ids = [*PALETTE, "mine", "other", NASTY]
+    ids = [*palette(), "mine", "other", NASTY]
     chart = smooth_reliability({id: forecasts(200, seed) for seed, id in enumerate(ids)}, dark=dark)
     shown = [t.name for t in chart.figure.data if t.showlegend is not False]
     assert len(shown) == 21

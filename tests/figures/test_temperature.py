@@ -11,7 +11,7 @@ import pytest
 from smart_core.analysis.temperature_curve import Support, TemperatureCurve
 from smart_core.errors import CalibrationError
 from smart_core.figures.temperature import temperature_chart
-from smart_core.figures.theme import DARK, LIGHT, PALETTE, SERIES
+from smart_core.figures.theme import DARK, LIGHT, SERIES, palette
 from tests.figures.test_theme import contrast
 
 
@@ -49,7 +49,7 @@ def test_mean_line_is_solid_where_validation_had_samples_and_dotted_beyond():
     outer = np.array(beyond.y, dtype=float)
     assert np.isfinite(outer[~known]).all()
     assert np.isnan(outer[known][1:-1]).all()  # but for the two ends, where the lines meet
-    assert inside.line.color == PALETTE["smart"].color
+    assert inside.line.color == palette()["smart"].color
     assert inside.name == "set, r = 0.94"
 
 
@@ -119,7 +119,7 @@ def test_several_sets_of_one_method_have_their_own_looks_and_methods_theirs():
     colors = {trace.line.color for name in "abcd" for trace in named(sets, f"{name}, r")}
     assert len(colors) == 4
     methods = temperature_chart({"SMART": curve(), "PTS": curve(method="pts", exact=False)}).figure
-    assert named(methods, "PTS, r")[0].line.color == PALETTE["pts"].color
+    assert named(methods, "PTS, r")[0].line.color == palette()["pts"].color
 
 
 def test_temperatures_far_apart_are_drawn_on_a_log_axis():

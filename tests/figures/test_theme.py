@@ -1,4 +1,4 @@
-"""The palette against the interface's list of methods, contrast formulas, and a model of colour blindness."""
+"""The palette against contrast formulas and a model of colour blindness."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from smart_core.calibrators import methods
 from smart_core.figures.theme import (
     DARK,
     LIGHT,
-    PALETTE,
     RIGHT,
     WRONG,
     Ink,
     diverging,
     ink,
+    palette,
     plain,
     sequential,
     style,
@@ -24,10 +25,7 @@ from smart_core.figures.theme import (
     translucent,
 )
 
-IDS = [
-    *("vanilla", "ts", "ets", "vector", "matrix", "dirichlet", "pts", "cts", "spline", "gc", "procal", "fc"),
-    *("histogram", "isotonic", "bbq", "beta", "smart"),
-]
+IDS = list(methods())
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB
 EYES = {
@@ -75,23 +73,15 @@ def difference(one: str, other: str, eye: str) -> float:
 
 
 def test_every_method_has_its_own_style() -> None:
-    assert list(PALETTE) == IDS
+    assert list(palette()) == IDS
     for what in ("label", "color", "symbol"):
-        assert len({getattr(entry, what) for entry in PALETTE.values()}) == len(IDS)
-    assert len({(entry.color, entry.dash) for entry in PALETTE.values()}) == len(IDS)
-
-
-def test_labels_are_the_methods_own() -> None:
-    from smart_core.calibrators import registry
-
-    assert {id: method.label for id, method in registry.methods().items()} == {
-        id: PALETTE[id].label for id in registry.methods()
-    }
+        assert len({getattr(entry, what) for entry in palette().values()}) == len(IDS)
+    assert len({(entry.color, entry.dash) for entry in palette().values()}) == len(IDS)
 
 
 @pytest.mark.parametrize("background", [LIGHT.background, DARK.background])
 def test_colors_stand_out(background: str) -> None:
-    assert all(contrast(entry.color, background) >= 3 for entry in PALETTE.values())
+    assert all(contrast(entry.color, background) >= 3 for entry in palette().values())
 
 
 @pytest.mark.parametrize("shade", [LIGHT, DARK], ids=["light", "dark"])
@@ -102,15 +92,15 @@ def test_text_is_readable(shade: Ink) -> None:
 
 @pytest.mark.parametrize("eye", EYES)
 def test_methods_with_one_dash_are_told_apart_by_any_eye(eye: str) -> None:
-    for one, other in combinations(PALETTE.values(), 2):
+    for one, other in combinations(palette().values(), 2):
         if one.dash == other.dash:
             assert difference(one.color, other.color, eye) > 15, (one.label, other.label)
 
 
 def test_smart_is_the_most_prominent() -> None:
-    smart = PALETTE["smart"]
+    smart = palette()["smart"]
     assert smart.dash == "solid"
-    assert all(smart.width > entry.width for id, entry in PALETTE.items() if id != "smart")
+    assert all(smart.width > entry.width for id, entry in palette().items() if id != "smart")
 
 
 def test_every_style_is_one_that_plotly_draws() -> None:
