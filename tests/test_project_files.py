@@ -39,7 +39,7 @@ def test_every_name_that_the_guide_gives_is_in_its_file():
     """`NAME` in `FILE` and `NAME` of `FILE`: the tables that a new method, format or page goes into."""
     guide = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
     pairs = re.findall(r"`([\w.]+)` (?:in|of) `((?:smart_core|pages|tests)/[\w/]+\.py)`", guide)
-    assert len(pairs) >= 8
+    assert len(pairs) >= 5
     for name, path in pairs:
         assert re.search(rf"\b{name.split('.')[-1]}\b", (ROOT / path).read_text(encoding="utf-8")), (name, path)
 
