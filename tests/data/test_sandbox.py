@@ -127,7 +127,7 @@ def test_a_document_that_was_not_used_for_long_parses_again(tmp_path: Path) -> N
     script = """
 import sys
 from smart_core.data import sandbox
-sandbox.IDLE_SECONDS = 0.2
+sandbox.IDLE_SECONDS = 1.0
 if len(sys.argv) > 1:
     import socket
     sandbox._serve(socket.socket(fileno=int(sys.argv[1])))
@@ -136,7 +136,7 @@ else:
     from smart_core.data import Document
     sandbox.COMMAND = [sys.executable, __file__]
     document = Document.open("a.npz")
-    time.sleep(0.5)
+    time.sleep(1.2)
     print(document.load().classes)
 """
     (tmp_path / "a.npz").write_bytes(PLAIN)
