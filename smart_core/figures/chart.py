@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -78,15 +78,38 @@ QUIET: dict[str, Any] = {"showlegend": False, "hoverinfo": "skip"}
 """A trace without legend entry and hover text."""
 
 
-def lay_out(figure: go.Figure, dark: bool, height: int, uirevision: str, **layout: Any) -> go.Figure:
-    """Theme and size of a figure; a new `uirevision` forgets the reader's zoom."""
-    return figure.update_layout(template=template(dark), height=height, uirevision=uirevision, **layout)
+class Look(TypedDict, total=False):
+    """Keyword arguments of every figure function."""
+
+    dark: bool
+    """On a dark background."""
+    height: int | None
+    """Pixels, if not the chart's own choice."""
+    uirevision: str
+    """A new one forgets the reader's zoom."""
+
+
+def lay_out(figure: go.Figure, look: Look, height: int, uirevision: str, **layout: Any) -> go.Figure:
+    """Theme and size of a figure; `height` and `uirevision` are the chart's own."""
+    return figure.update_layout(
+        template=template(look.get("dark", False)),
+        height=look.get("height") or height,
+        uirevision=look.get("uirevision", uirevision),
+        **layout,
+    )
 
 
 def panels(rows: int = 2, spacing: float = 0.04, heights: Sequence[float] | None = (0.78, 0.22)) -> go.Figure:
     """Panels below each other with one x-axis."""
     sizes = list(heights) if heights else None
     return make_subplots(rows=rows, cols=1, shared_xaxes=True, row_heights=sizes, vertical_spacing=spacing)
+
+
+def line(x: Any, y: Any, name: str, color: str, width: float, dash: str | None = None, **trace: Any) -> go.Scatter:
+    """A line without markers, and without hover text unless a `hovertemplate` is given."""
+    look = {"color": color, "width": width} | ({"dash": dash} if dash else {})
+    hover = {} if "hovertemplate" in trace else {"hoverinfo": "skip"}
+    return go.Scatter(x=x, y=y, mode="lines", name=name, line=look, **hover, **trace)
 
 
 def band(x: Array, low: Array, high: Array, color: str, opacity: float, **trace: Any) -> go.Scatter:
@@ -134,10 +157,9 @@ def shade(figure: go.Figure, start: float, stop: float, color: str) -> None:
     figure.add_shape(type="rect", **area, layer="below", fillcolor=color, line={"width": 0})
 
 
-def diagonal(dark: bool, width: float = 1.2, **trace: Any) -> go.Scatter:
+def diagonal(dark: bool, name: str, width: float, **trace: Any) -> go.Scatter:
     """The line on which accuracy equals confidence."""
-    line = {"color": ink(dark).quiet, "width": width, "dash": "5px,4px"}
-    return go.Scatter(x=[0, 1], y=[0, 1], mode="lines", line=line, hoverinfo="skip", **trace)
+    return line([0, 1], [0, 1], name, ink(dark).quiet, width, "5px,4px", **trace)
 
 
 @dataclass(frozen=True)
@@ -167,11 +189,11 @@ class Crowd:
         return {"font": {"size": 12}} if self.dense else {}
 
     def line(self, look: Style) -> dict[str, Any]:
-        """A method's line."""
+        """Keyword arguments of a method's line."""
         return {**look.line(), "width": look.width * 0.7} if self.dense else look.line()
 
     def outline(self, look: Style) -> dict[str, Any]:
-        """A method's line in a small panel."""
+        """Keyword arguments of a method's line in a small panel."""
         return {**look.line(), "width": 1.0 if self.dense else 1.5}
 
     def height(self, height: int) -> int:

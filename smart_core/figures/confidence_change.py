@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.analysis.margin_groups import ConfidenceChange
-from smart_core.figures.chart import Chart, Crowd, joined, lay_out, marker
+from smart_core.figures.chart import Chart, Crowd, Look, joined, lay_out, line, marker
 from smart_core.figures.theme import ink, plain, style
 
 
@@ -17,9 +18,7 @@ def confidence_change_plot(
     changes: Mapping[str, ConfidenceChange],
     *,
     labels: Mapping[str, str] | None = None,
-    dark: bool = False,
-    height: int = 400,
-    uirevision: str = "confidence-change",
+    **look: Unpack[Look],
 ) -> Chart:
     """How much each method lowers or raises the confidence along the margin, beside the change that is needed.
 
@@ -33,25 +32,21 @@ def confidence_change_plot(
     """
     crowd = Crowd(len(changes))
     names = {id: (labels or {}).get(id) or style(id).label for id in changes}
+    colors = ink(look.get("dark", False))
     figure = go.Figure()
     for first in list(changes.values())[:1]:
-        figure.add_scatter(
-            x=first.margin,
-            y=first.needed,
-            mode="lines",
-            name="needed",
-            line={"color": ink(dark).text, "width": 1.5, "dash": "2px,3px"},
-            hovertemplate="margin %{x:.3~g}<br>needed %{y:+.2%}<extra>accuracy − confidence before</extra>",
-        )
+        hover = "margin %{x:.3~g}<br>needed %{y:+.2%}<extra>accuracy − confidence before</extra>"
+        wanted = line(first.margin, first.needed, "needed", colors.text, 1.5, "2px,3px", hovertemplate=hover)
+        figure.add_trace(wanted)
     for id, change in changes.items():
-        look, name = style(id), plain(names[id])
+        name = plain(names[id])
         figure.add_scatter(
             x=change.margin,
             y=change.change,
             mode="lines+markers",
             name=name,
-            line=crowd.line(look),
-            marker=marker(look, crowd.marker_size - 1),
+            line=crowd.line(style(id)),
+            marker=marker(style(id), crowd.marker_size - 1),
             customdata=np.column_stack([change.before, change.after, change.count, change.low, change.high]),
             hovertemplate=(
                 "margins %{customdata[3]:.3~g}–%{customdata[4]:.3~g}, %{customdata[2]:,.0f} samples"
@@ -59,8 +54,8 @@ def confidence_change_plot(
                 f"<extra>{name}</extra>"
             ),
         )
-    figure.add_hline(y=0, line={"color": ink(dark).quiet, "width": 1})
-    lay_out(figure, dark, crowd.height(height), uirevision, legend=crowd.legend)
+    figure.add_hline(y=0, line={"color": colors.quiet, "width": 1})
+    lay_out(figure, look, crowd.height(400), "confidence-change", legend=crowd.legend)
     figure.update_xaxes(title_text="margin", nticks=7)
     figure.update_yaxes(title_text="change of confidence", tickformat=".0%", nticks=7)
     table = joined([_table(names[id], change) for id, change in changes.items()])

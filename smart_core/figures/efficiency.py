@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named
 from smart_core.experiments.results import OverSeeds, SeedTable
-from smart_core.figures.chart import Chart, Crowd, band, lay_out, marker
+from smart_core.figures.chart import Chart, Crowd, Look, band, lay_out, line, marker
 from smart_core.figures.seed_tables import best_cell, cell_words, label_of
 from smart_core.figures.theme import ink, plain, style
 from smart_core.formatting import metric_value, tick_format
@@ -21,13 +21,7 @@ BANDS_UP_TO = 6
 
 
 def efficiency_curves(
-    table: SeedTable,
-    metric: str | None = None,
-    *,
-    floor: float | None = None,
-    dark: bool = False,
-    height: int = 460,
-    uirevision: str = "efficiency",
+    table: SeedTable, metric: str | None = None, *, floor: float | None = None, **look: Unpack[Look]
 ) -> Chart:
     """The metric against the number of validation samples, one line per method, shaded by one std over seeds.
 
@@ -55,15 +49,9 @@ def efficiency_curves(
     for i, method in enumerate(table.rows):
         figure.add_trace(_line(sizes, cells, i, str(method), name, crowd))
     if floor is not None:
-        figure.add_scatter(
-            x=[sizes.min(), sizes.max()],
-            y=[floor, floor],
-            mode="lines",
-            name=f"noise floor {metric_value(name, floor)}",
-            line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
-            hoverinfo="skip",
-        )
-    lay_out(figure, dark, crowd.height(height), uirevision, legend=crowd.legend)
+        label, color = f"noise floor {metric_value(name, floor)}", ink(look.get("dark", False)).quiet
+        figure.add_trace(line([sizes.min(), sizes.max()], [floor, floor], label, color, 1.5, "5px,4px"))
+    lay_out(figure, look, crowd.height(460), "efficiency", legend=crowd.legend)
     figure.update_xaxes(title_text="validation samples", type="log", **_size_ticks(sizes))
     label = metric_named(name).label
     figure.update_yaxes(title_text=label, tickformat=tick_format(name), nticks=6, rangemode="tozero")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.analysis.hardness import Hardness, trend
-from smart_core.figures.chart import Chart, band, lay_out, legend_entry, marker
+from smart_core.figures.chart import Chart, Look, band, lay_out, legend_entry, marker
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential
 from smart_core.formatting import plural
 from smart_core.indicators import INDICATORS
@@ -22,14 +22,7 @@ SAMPLE = 2_000
 DENSITY_CELLS = 60
 
 
-def hardness_scatter(
-    result: Hardness,
-    *,
-    trend_bins: int | None = 10,
-    dark: bool = False,
-    height: int = 480,
-    uirevision: str = "hardness",
-) -> Chart:
+def hardness_scatter(result: Hardness, *, trend_bins: int | None = 10, **look: Unpack[Look]) -> Chart:
     """C&W distance against the indicator; right and wrong predictions by colour and symbol.
 
     Samples without a distance are counted in the legend and not drawn. `trend_bins` draws the median and the quartiles
@@ -43,7 +36,7 @@ def hardness_scatter(
     >>> len(hardness_scatter(hardness(known)).table)
     50
     """
-    total = len(result.value)
+    total, dark = len(result.value), look.get("dark", False)
     drawn = _drawn(total)
     figure = go.Figure()
     if total > POINTS_UP_TO:
@@ -51,17 +44,17 @@ def hardness_scatter(
     # a rim keeps points apart from the density behind them
     edge = {"line": {"width": 1, "color": ink(dark).background}} if total > POINTS_UP_TO else {"opacity": 0.65}
     kind = go.Scatter if len(drawn) <= SVG_UP_TO else go.Scattergl
-    for look, which in ((RIGHT, result.correct), (WRONG, ~result.correct)):
+    for kind_of, which in ((RIGHT, result.correct), (WRONG, ~result.correct)):
         chosen = drawn[which[drawn]]
         if chosen.size:
-            figure.add_trace(_points(kind, result, chosen, look, int(which.sum()), edge))
+            figure.add_trace(_points(kind, result, chosen, kind_of, int(which.sum()), edge))
     if trend_bins is not None:
         figure.add_traces(_trend(result, trend_bins, dark))
     if result.missing:
         # what is missing has an entry in the legend, and is never drawn at 0
         words = f"not drawn: {result.missing}".replace(", ", ",<br>")
         figure.add_trace(legend_entry(words, marker={"symbol": "circle-x-open", "size": 9, "color": ink(dark).quiet}))
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 480, "hardness")
     figure.update_xaxes(title_text=INDICATORS[result.indicator].label.lower(), nticks=7)
     figure.update_yaxes(title_text="C&W L2 distance", nticks=6, rangemode="tozero")
     return Chart(figure, _alt(result, len(drawn)), _table(result, drawn), "hardness")

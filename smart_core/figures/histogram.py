@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.evaluation import Evaluation
-from smart_core.figures.chart import SHARES, Chart, bars, lay_out
+from smart_core.figures.chart import SHARES, Chart, Look, bars, lay_out, line
 from smart_core.figures.theme import RIGHT, WRONG, ink
 from smart_core.formatting import percent, plural
 from smart_core.metrics.binning import bin_edges, bin_index
@@ -19,14 +21,7 @@ TAIL = 0.995
 """Share of the margins that the histogram spreads out; if the rest reaches far beyond, the last bar holds it."""
 
 
-def confidence_histogram(
-    evaluation: Evaluation,
-    bins: int = 15,
-    *,
-    dark: bool = False,
-    height: int = 360,
-    uirevision: str = "confidence-histogram",
-) -> Chart:
+def confidence_histogram(evaluation: Evaluation, bins: int = 15, **look: Unpack[Look]) -> Chart:
     """Samples in each equal-width bin of the confidence, and lines at the mean confidence and the accuracy.
 
     Wrong samples are at the bottom of each bar, so that they can be compared from bin to bin.
@@ -44,16 +39,11 @@ def confidence_histogram(
     accuracy = float(np.mean(evaluation.correct))
     figure = _stacked(edges, right, wrong, "%{customdata[0]:.1%}–%{customdata[1]:.1%}")
     top = 1.05 * float((right + wrong).max())
+    color = ink(look.get("dark", False)).text
     for name, at, dash in (("mean confidence", confidence, "dash"), ("accuracy", accuracy, "solid")):
-        figure.add_scatter(
-            x=[at, at],
-            y=[0, top],
-            mode="lines",
-            name=f"{name} {percent(at)}",
-            line={"color": ink(dark).text, "width": 2, "dash": dash},
-            hovertemplate=f"{name} {percent(at)}<extra></extra>",
-        )
-    lay_out(figure, dark, height, uirevision)
+        words = f"{name} {percent(at)}"
+        figure.add_trace(line([at, at], [0, top], words, color, 2, dash, hovertemplate=f"{words}<extra></extra>"))
+    lay_out(figure, look, 360, "confidence-histogram")
     figure.update_xaxes(title_text="confidence", **SHARES)
     way = "above" if confidence >= accuracy else "below"
     alt = (
@@ -64,14 +54,7 @@ def confidence_histogram(
     return Chart(figure, alt, _table("confidence", edges, right, wrong), "confidence-histogram")
 
 
-def margin_histogram(
-    evaluation: Evaluation,
-    bins: int = 40,
-    *,
-    dark: bool = False,
-    height: int = 360,
-    uirevision: str = "margin-histogram",
-) -> Chart:
+def margin_histogram(evaluation: Evaluation, bins: int = 40, **look: Unpack[Look]) -> Chart:
     """Samples in each equal-width bin of the margin, wrong ones at the bottom.
 
     If a few margins reach far beyond the others, the last bar holds them all and its hover text says so.
@@ -87,7 +70,7 @@ def margin_histogram(
     index = np.clip(np.nan_to_num(margin, nan=0.0, posinf=end) / end * bins, 0, bins - 1).astype(np.int64)
     right, wrong = _counts(index, evaluation.correct, bins)
     figure = _stacked(edges, right, wrong, "margin %{customdata[0]:.3~g}–%{customdata[1]:.3~g}", largest)
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 360, "margin-histogram")
     figure.update_xaxes(title_text="margin", range=[-0.01 * end, 1.02 * end])
     middle = [_median(margin[evaluation.correct == kind]) for kind in (True, False)]
     alt = (

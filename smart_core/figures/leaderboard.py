@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from smart_core.evaluation import Metric, metric_named
 from smart_core.experiments.compare import Comparison
 from smart_core.experiments.method_result import MethodResult
-from smart_core.figures.chart import QUIET, Chart, lay_out, legend_entry
+from smart_core.figures.chart import Chart, Look, lay_out, legend_entry, line
 from smart_core.figures.theme import Style, ink, plain, style, translucent
 from smart_core.formatting import join_words, metric_value, plural
 
@@ -51,21 +51,14 @@ class _Row:
         return self.look.label
 
 
-def leaderboard_plot(
-    comparison: Comparison,
-    metric: str | None = None,
-    *,
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "leaderboard",
-) -> Chart:
+def leaderboard_plot(comparison: Comparison, metric: str | None = None, **look: Unpack[Look]) -> Chart:
     """One row per method, the best on top: mean over seeds, 95 % interval, every seed, and the noise floor behind.
 
     The interval is that of the population value: plug-in errors are biased upwards, so that near the floor the mean may
     lie beyond its interval. The floor reaches from the mean to the 95 % quantile of what a perfectly calibrated model
     with the row's confidences would show. Filled markers are the best and those that the paired test cannot tell from
     it; it is made for the comparison's primary metric only. A method far worse than the others is drawn at the edge
-    with its value in words. `height` grows with the rows unless given.
+    with its value in words.
 
     >>> import smart_core as sc
     >>> comparison = sc.compare(sc.simulate_set(1000, 1000, 5, seed=0), "vanilla,ts", seeds=1)
@@ -83,8 +76,8 @@ def leaderboard_plot(
     rows = sorted((row for row in rows if np.isfinite(row.value)), key=lambda row: kind.sort_key(row.value))
     edge = _edge(rows, kind)
     best = comparison.best if primary else None
-    figure = go.Figure(_traces(rows, edge, kind, dark))
-    lay_out(figure, dark, height or FRAME + ROW * max(len(rows), 2), uirevision, hovermode="closest")
+    figure = go.Figure(_traces(rows, edge, kind, look.get("dark", False)))
+    lay_out(figure, look, FRAME + ROW * max(len(rows), 2), "leaderboard", hovermode="closest")
     figure.update_yaxes(
         tickvals=list(range(len(rows))),
         ticktext=[f"<b>{plain(row.label)}</b>" if row.id == best else plain(row.label) for row in rows],
@@ -129,18 +122,10 @@ def _traces(rows: list[_Row], edge: float, kind: Metric, dark: bool) -> list[go.
     traces: list[go.Scatter | go.Bar] = []
     if any(np.isfinite(row.floor_q95) for row in rows):
         traces.append(_floor_bars(rows, dark))
-    traces += [
-        go.Scatter(
-            x=[min(row.low, edge), min(row.high, edge)],
-            y=[number, number],
-            mode="lines",
-            line={"color": translucent(row.look.color, 0.45), "width": 9},
-            name="interval",
-            **QUIET,
-        )
-        for number, row in enumerate(rows)
-        if np.isfinite(row.high) and row.value <= edge
-    ]
+    for number, row in enumerate(rows):
+        if np.isfinite(row.high) and row.value <= edge:
+            ends, color = [min(row.low, edge), min(row.high, edge)], translucent(row.look.color, 0.45)
+            traces.append(line(ends, [number, number], "interval", color, 9, showlegend=False))
     if any(len(row.seeds) > 1 for row in rows):
         traces.append(_seed_ticks(rows, edge, kind, dark))
     traces += [_marker(number, row, edge, kind) for number, row in enumerate(rows)]
@@ -209,8 +194,7 @@ def _legend(rows: list[_Row], dark: bool) -> list[go.Scatter]:
     """What the marks mean, in the colour of text because every method has its own."""
     entries: list[go.Scatter] = []
     if any(np.isfinite(row.high) for row in rows):
-        line = {"color": translucent(ink(dark).quiet, 0.6), "width": 9}
-        entries.append(legend_entry("95 % interval", "lines", line=line))
+        entries.append(line([None], [None], "95 % interval", translucent(ink(dark).quiet, 0.6), 9))
     if any(row.tied is not None for row in rows):
         dot: dict[str, Any] = {"size": 11, "color": ink(dark).text}
         entries.append(legend_entry("best or tied", marker={"symbol": "circle", **dot}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from smart_core.analysis.margin_groups import (
 )
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
-from smart_core.figures.chart import Chart, bars, diagonal, joined, lay_out, marker
+from smart_core.figures.chart import Chart, Look, bars, diagonal, joined, lay_out, marker
 from smart_core.figures.theme import Style, diverging, ink, plain, style
 from smart_core.formatting import NBSP, percent, plural
 
@@ -58,16 +58,14 @@ def margin_group_grid(
     labels: tuple[str, str] | None = None,
     groups: Sequence[Sequence[MarginGroup]] | None = None,
     columns: int = 3,
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "margin-groups",
+    **look: Unpack[Look],
 ) -> Chart:
     """A small reliability diagram for each margin group, before and (if given) after calibration.
 
     Lines are accuracy against mean confidence of the bins that hold a sample of the group; bars are the share of the
     group's samples in each bin, on the same axis because both are shares. `methods` are the ids of the two sides, which
     give their colours; `labels` are other names. `groups` are the groups of each side if they are known: computing them
-    takes most of the time. `height` grows with the rows of panels unless given.
+    takes most of the time.
 
     >>> import smart_core as sc
     >>> from smart_core.analysis.margin_groups import margin_edges
@@ -86,7 +84,7 @@ def margin_group_grid(
         )
     rows = max(1, -(-len(panels) // columns))
     wide = max(1, -(-len(panels) // rows))
-    total = height or 70 + PANEL * rows
+    total = look.get("height") or 70 + PANEL * rows
     figure = make_subplots(
         rows=rows,
         cols=wide,
@@ -101,11 +99,11 @@ def margin_group_grid(
     )
     for number in range(len(panels)):
         lines = [_line(side, number) for side in sides]
-        corner = diagonal(dark, 1, showlegend=False, name="diagonal")
+        corner = diagonal(look.get("dark", False), "diagonal", 1, showlegend=False)
         for trace in (corner, *(_bars(side, number) for side in sides), *lines):
             figure.add_trace(trace, row=number // wide + 1, col=number % wide + 1)
     _grid_layout(figure, rows, wide, len(panels))
-    lay_out(figure, dark, total, uirevision, barmode="overlay", bargap=0)
+    lay_out(figure, look, total, "margin-groups", barmode="overlay", bargap=0)
     return Chart(figure, _grid_alt(sides), joined([_grid_table(side) for side in sides]), "margin-groups")
 
 
@@ -225,21 +223,13 @@ def _grid_alt(sides: Sequence[_Side]) -> str:
     return words
 
 
-def gap_heatmap(
-    evaluation: Evaluation,
-    edges: ArrayLike,
-    bins: int = 15,
-    *,
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "margin-gap",
-) -> Chart:
+def gap_heatmap(evaluation: Evaluation, edges: ArrayLike, bins: int = 15, **look: Unpack[Look]) -> Chart:
     """Mean confidence minus accuracy by margin group and confidence bin: blue is under-, orange over-confident.
 
     Cells with fewer than five samples are dimmed and dotted, empty ones left out. Every cell that holds a sample is a
     point that can be selected; its `customdata` begins with the number of the group and of the bin.
     """
-    cells = gap_cells(evaluation, edges, bins)
+    cells, dark = gap_cells(evaluation, edges, bins), look.get("dark", False)
     names = margin_labels(cells.edges)
     middle = (cells.bin_edges[:-1] + cells.bin_edges[1:]) / 2
     enough, thin = cells.count >= FEWEST, (cells.count > 0) & (cells.count < FEWEST)
@@ -264,7 +254,7 @@ def gap_heatmap(
     )
     figure.add_trace(_selectable(cells, middle, names, dark))
     _gap_layout(figure, reach, names, dark)
-    lay_out(figure, dark, height or 150 + 34 * max(len(names), 3), uirevision, clickmode="event+select")
+    lay_out(figure, look, 150 + 34 * max(len(names), 3), "margin-gap", clickmode="event+select")
     return Chart(figure, _gap_alt(cells, names), _gap_table(cells), "margin-gap")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from smart_core.figures.chart import (
     SHARES,
     Chart,
     Crowd,
+    Look,
     band,
     bars,
     diagonal,
@@ -60,9 +61,7 @@ class Curve:
         return float(np.nansum(self.table.weight * np.abs(self.table.gap)))
 
 
-def reliability_diagram(
-    curves: Sequence[Curve], *, dark: bool = False, height: int = 520, uirevision: str = "reliability"
-) -> Chart:
+def reliability_diagram(curves: Sequence[Curve], **look: Unpack[Look]) -> Chart:
     """Accuracy at mean confidence of every bin that holds a sample, with the diagonal of perfect calibration.
 
     Below the diagonal a model is too confident. Bands are drawn for curves with `low` and `high`. The lower panel
@@ -76,7 +75,7 @@ def reliability_diagram(
     [[0.4, 1.0, 1.0], [0.6, 2.0, 0.5], [0.8, 1.0, 1.0]]
     """
     crowd = Crowd(len(curves))
-    figure = _panels(dark, [_band(curve) for curve in curves if curve.low is not None and curve.high is not None])
+    figure = _panels(look, [_band(curve) for curve in curves if curve.low is not None and curve.high is not None])
     for curve in curves:
         line = _points(curve, curve.table.count >= crowd.fewest, crowd)
         figure.add_trace(line.update(mode="lines+markers", line=crowd.line(style(curve.method))), row=1, col=1)
@@ -85,22 +84,20 @@ def reliability_diagram(
             figure.add_trace(thin.update(mode="markers", opacity=0.35, showlegend=False), row=1, col=1)
         figure.add_trace(_counts(curve, crowd), row=2, col=1)
     top = float(max((curve.table.count.max() for curve in curves), default=1))
-    _axes(figure, crowd, "samples", top, dark, height, uirevision)
+    _axes(figure, crowd, "samples", top, look, "reliability")
     figure.update_layout(barmode="overlay", bargap=0)
     return Chart(figure, _alt(curves), joined([_table(curve) for curve in curves]), "reliability")
 
 
-def _panels(dark: bool, bands: Sequence[go.Scatter]) -> go.Figure:
+def _panels(look: Look, bands: Sequence[go.Scatter]) -> go.Figure:
     """The diagonal and the bands in the upper of two panels."""
-    figure = panels()
-    for trace in (diagonal(dark, name="perfectly calibrated"), *bands):
-        figure.add_trace(trace, row=1, col=1)
-    return figure
+    first = diagonal(look.get("dark", False), "perfectly calibrated", 1.2)
+    return panels().add_traces([first, *bands], rows=1, cols=1)
 
 
-def _axes(figure: go.Figure, crowd: Crowd, counted: str, top: float, dark: bool, height: int, uirevision: str) -> None:
+def _axes(figure: go.Figure, crowd: Crowd, counted: str, top: float, look: Look, uirevision: str) -> None:
     """The axes of both panels; counts range from just below one to just above `top`, with at most four ticks."""
-    lay_out(figure, dark, crowd.height(height), uirevision, legend=crowd.legend)
+    lay_out(figure, look, crowd.height(520), uirevision, legend=crowd.legend)
     decades = float(np.log10(max(top, 10.0)))
     figure.update_xaxes(**SHARES)
     figure.update_xaxes(title_text="confidence", row=2, col=1)
@@ -239,9 +236,7 @@ def smooth_reliability(
     *,
     labels: Mapping[str, str] | None = None,
     band: bool | None = None,
-    dark: bool = False,
-    height: int = 520,
-    uirevision: str = "smooth-reliability",
+    **look: Unpack[Look],
 ) -> Chart:
     """Kernel-smoothed accuracy against confidence, above the density of the confidences.
 
@@ -260,12 +255,12 @@ def smooth_reliability(
         _Smooth.of(id, (labels or {}).get(id) or style(id).label, *pair, fewest=crowd.fewest, band=with_band)
         for id, pair in samples.items()
     ]
-    figure = _panels(dark, [_smooth_band(curve, curve.band) for curve in curves if curve.band is not None])
+    figure = _panels(look, [_smooth_band(curve, curve.band) for curve in curves if curve.band is not None])
     for curve in curves:
         figure.add_trace(_smooth_line(curve, crowd), row=1, col=1)
         figure.add_trace(_density(curve, crowd), row=2, col=1)
     top = max((float(curve.samples.max()) for curve in curves), default=10.0)
-    _axes(figure, crowd, "n per 1 %", top, dark, height, uirevision)
+    _axes(figure, crowd, "n per 1 %", top, look, "smooth-reliability")
     if crowd.dense:
         figure.update_layout(legend_title={"text": "smECE", "side": "top"})
     return Chart(figure, _smooth_alt(curves), joined([_smooth_table(curve) for curve in curves]), "smooth-reliability")

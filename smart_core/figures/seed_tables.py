@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, lay_out, legend_entry
+from smart_core.figures.chart import Chart, Look, lay_out, legend_entry
 from smart_core.figures.theme import ink, plain, sequential, style
 from smart_core.formatting import join_words, metric_label, metric_number, metric_value, shorten
 from smart_core.indicators import INDICATORS
@@ -41,15 +41,7 @@ def label_of(kind: str, value: Any) -> str:
     return shorten(value)
 
 
-def seed_table_heatmap(
-    table: SeedTable,
-    metric: str | None = None,
-    *,
-    source: str = "",
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "seed-table",
-) -> Chart:
+def seed_table_heatmap(table: SeedTable, metric: str | None = None, *, source: str = "", **look: Unpack[Look]) -> Chart:
     """The table's cells with their numbers, mean and spread over seeds; the best cell starred.
 
     The table's columns (objectives, indicators) run down the side, where there is room for their names, and its rows
@@ -67,7 +59,7 @@ def seed_table_heatmap(
     best = best_cell(cells.mean, name)
     marks = [] if best is None else [Mark(*best, f"{_extreme(name)} on test")]
     rows, columns = ([plain(label) for label in labels] for labels in (down, across))
-    figure = cell_heatmap(cells, name, rows, columns, marks, dark=dark, height=height, uirevision=uirevision)
+    figure = cell_heatmap(cells, name, rows, columns, marks, look, "seed-table")
     head = f"{metric_named(name).label} by {table.column_name} and {table.row_name}{_from(source)}"
     alt = f"{head}: no cell is computed yet."
     if best is not None:
@@ -88,9 +80,7 @@ def sensitivity_heatmap(
     paper_default: tuple[float, float] | None = DEFAULT,
     *,
     source: str = "",
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "sensitivity",
+    **look: Unpack[Look],
 ) -> Chart:
     """Mean over seeds at every (sigma, delta), sigmas down the side; the paper's default framed, the best cell starred.
 
@@ -108,9 +98,7 @@ def sensitivity_heatmap(
     marks += [] if best is None else [Mark(*best, f"{_extreme(name)} on test")]
     sigmas, deltas = ([f"{value:g}" for value in axis] for axis in (result.sigmas, result.deltas))
     hover = [f"σ = {sigma}" for sigma in sigmas], [f"δ = {delta}" for delta in deltas]
-    figure = cell_heatmap(
-        cells, name, sigmas, deltas, marks, hover=hover, dark=dark, height=height, uirevision=uirevision
-    )
+    figure = cell_heatmap(cells, name, sigmas, deltas, marks, look, "sensitivity", hover=hover)
     figure.update_xaxes(title_text="δ")
     figure.update_yaxes(title_text="σ")
     pairs = [(sigma, delta) for sigma in result.sigmas for delta in result.deltas]
@@ -149,14 +137,7 @@ def _sensitivity_alt(
     return ". ".join([first, optimistic, *_open(cells, "are not computed yet")]) + "."
 
 
-def shift_heatmap(
-    shift: Shift,
-    metric: str | None = None,
-    *,
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "shift",
-) -> Chart:
+def shift_heatmap(shift: Shift, metric: str | None = None, **look: Unpack[Look]) -> Chart:
     """The metric of every method (across) in every group (down) as numbers in cells; the best of each group starred."""
     name = metric or shift.metric
     cells = _transposed(shift, name)
@@ -166,7 +147,7 @@ def shift_heatmap(
     # one legend entry stands for the stars of all groups
     marks = [Mark(i, own[1], "best of its group") for i, own in enumerate(best) if own is not None]
     columns = [plain(label) for label in across]
-    figure = cell_heatmap(cells, name, down, columns, marks, empty="–", dark=dark, height=height, uirevision=uirevision)
+    figure = cell_heatmap(cells, name, down, columns, marks, look, "shift", empty="–")
     head = f"{metric_named(name).label} of {len(across)} methods in {len(best)} groups"
     alt = f"{head}: no value yet."
     if marks:
@@ -256,13 +237,12 @@ def cell_heatmap(
     metric: str,
     rows: Sequence[str],
     columns: Sequence[str],
-    marks: Sequence[Mark] = (),
+    marks: Sequence[Mark],
+    look: Look,
+    uirevision: str,
     *,
     hover: tuple[Sequence[str], Sequence[str]] | None = None,
     empty: str = "not yet",
-    dark: bool,
-    height: int | None,
-    uirevision: str,
 ) -> go.Figure:
     """Cells coloured by their mean, with mean and spread written in them; the first row is on top.
 
@@ -270,7 +250,7 @@ def cell_heatmap(
     text has the rest. `rows` and `columns` must be escaped already; `hover` names them in the hover text. Every cell is
     a point that can be selected: x is its column, y its row.
     """
-    wide, values = len(columns) >= WIDE, cells.mean
+    wide, values, dark = len(columns) >= WIDE, cells.mean, look.get("dark", False)
     places = list(np.ndindex(values.shape))
     starred = {(mark.row, mark.column) for mark in marks if not mark.outline}
     texts = [_written(cell_text(cells, metric, place), empty, star=place in starred, wide=wide) for place in places]
@@ -289,8 +269,8 @@ def cell_heatmap(
     tall = any("<br>" in text for text in texts)
     lay_out(
         figure,
-        dark,
-        height or 90 + (46 if tall else 34) * len(rows),
+        look,
+        90 + (46 if tall else 34) * len(rows),
         uirevision,
         annotations=[
             # annotations, which a selection does not dim

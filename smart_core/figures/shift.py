@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import metric_named
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, lay_out
+from smart_core.figures.chart import Chart, Look, lay_out
 from smart_core.figures.seed_tables import label_of
 from smart_core.figures.theme import ink, plain, style
 from smart_core.formatting import join_words, percent, shorten
@@ -31,9 +31,7 @@ def reduction_bars(
     metric: str | None = None,
     *,
     horizontal: bool | None = None,
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "reduction",
+    **look: Unpack[Look],
 ) -> Chart:
     """The share of the uncalibrated error that each method removes in each group: 100 % is all, below 0 is harm.
 
@@ -58,7 +56,7 @@ def reduction_bars(
     across["tickvals"] = [-1, 0, 1] if across["range"][0] < -0.5 else [-0.5, 0, 0.5, 1]
     many = len(groups)
     along: dict[str, Any] = {"tickvals": list(range(many)), "ticktext": groups, "showgrid": False}
-    zero = {"line": {"color": ink(dark).quiet, "width": 1.5}}
+    zero = {"line": {"color": ink(look.get("dark", False)).quiet, "width": 1.5}}
     if flat:
         figure.update_xaxes(**across)
         figure.update_yaxes(**along, range=[many - 0.5, -0.5])
@@ -69,7 +67,7 @@ def reduction_bars(
         figure.update_xaxes(**along, range=[-0.5, many - 0.5])
         figure.add_hline(0, **zero)
         tall = 420
-    lay_out(figure, dark, height or tall, uirevision, barmode="group", bargap=0.22, bargroupgap=0.05)
+    lay_out(figure, look, tall, "reduction", barmode="group", bargap=0.22, bargroupgap=0.05)
     return Chart(figure, _alt(shift, values, methods, kind.label), _table(shift, values), "shift-reduction")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.errors import CalibrationError
 from smart_core.figures.chart import (
-    QUIET,
     Chart,
+    Look,
     band,
     bars,
     joined,
     lay_out,
     legend_entry,
+    line,
     marker,
     outline,
     panels,
@@ -38,14 +39,7 @@ Curves = Mapping[str, TemperatureCurve]
 Temperatures = float | Mapping[str, float] | None
 
 
-def temperature_chart(
-    curves: Curves,
-    ts: Temperatures = None,
-    *,
-    dark: bool = False,
-    height: int = 520,
-    uirevision: str = "temperature",
-) -> Chart:
+def temperature_chart(curves: Curves, ts: Temperatures = None, **look: Unpack[Look]) -> Chart:
     """T against the indicator for up to four data sets or methods, by name; below, the share of test samples.
 
     A line is the mean over seeds; the band around it spans the seeds or, for a method whose T is not a function of the
@@ -71,8 +65,8 @@ def temperature_chart(
         figure.add_trace(_density(name, curve, looks[name], alone=alone), row=2, col=1)
     for trace in _ts_lines(ts, looks, low, high):
         figure.add_trace(trace, row=1, col=1)
-    _shade_outside(figure, curves, low, high, dark)
-    lay_out(figure, dark, height, uirevision, bargap=0)
+    _shade_outside(figure, curves, low, high, look.get("dark", False))
+    lay_out(figure, look, 520, "temperature", bargap=0)
     figure.update_xaxes(range=[low, high], nticks=7)
     figure.update_xaxes(title_text=_indicator(curves).lower(), row=2, col=1)
     figure.update_yaxes(title_text="temperature", nticks=6, row=1, col=1, **_y_axis(curves, ts))
@@ -179,9 +173,8 @@ def _mean_line(
 def _seed_lines(at: NDArray[np.float64], lines: NDArray[np.float64], look: Style, name: str) -> go.Scatter:
     """Every seed's line in one trace, with a gap between two."""
     x = [value for _ in lines for value in (*at.tolist(), None)]
-    y = [value for line in lines for value in (*line.tolist(), None)]
-    color = {"color": translucent(look.color, 0.5), "width": 1}
-    return go.Scatter(x=x, y=y, mode="lines", line=color, name="each seed", legendgroup=name, **QUIET)
+    y = [value for each in lines for value in (*each.tolist(), None)]
+    return line(x, y, "each seed", translucent(look.color, 0.5), 1, legendgroup=name, showlegend=False)
 
 
 def _density(name: str, curve: TemperatureCurve, look: Style, *, alone: bool) -> go.Bar | go.Scatter:
@@ -209,18 +202,12 @@ def _ts_values(ts: Temperatures, names: Mapping[str, object]) -> dict[str, float
 
 
 def _ts_lines(ts: Temperatures, looks: Mapping[str, Style], low: float, high: float) -> list[go.Scatter]:
-    return [
-        go.Scatter(
-            x=[low, high],
-            y=[value, value],
-            mode="lines",
-            line={"color": looks[name].color if name else style("ts").color, "dash": "7px,5px", "width": 1.5},
-            name=f"TS on {plain(name)}, T = {value:.2f}" if name else f"TS, T = {value:.2f}",
-            legendgroup=f"{name}: TS",
-            hoverinfo="skip",
-        )
-        for name, value in _ts_values(ts, looks).items()
-    ]
+    lines = []
+    for name, value in _ts_values(ts, looks).items():
+        words = f"TS on {plain(name)}, T = {value:.2f}" if name else f"TS, T = {value:.2f}"
+        color = looks[name].color if name else style("ts").color
+        lines.append(line([low, high], [value, value], words, color, 1.5, "7px,5px", legendgroup=f"{name}: TS"))
+    return lines
 
 
 def _shade_outside(figure: go.Figure, curves: Curves, low: float, high: float, dark: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from smart_core.calibrators import Calibrator, methods
+from smart_core.formatting import shorten
 
 
 @dataclass(frozen=True)
@@ -97,19 +98,13 @@ def _even(*colors: str) -> Scale:
     return tuple((place / (len(colors) - 1), color) for place, color in enumerate(colors))
 
 
-LONGEST_TEXT = 40
-
-
-def plain(text: object, longest: int = LONGEST_TEXT) -> str:
-    """Foreign text (class, group and file names) as plotly shows it letter by letter, cut to `longest`.
+def plain(text: object, longest: int = 40) -> str:
+    """Text from files (class, group and file names) as plotly shows it unchanged, cut to `longest` characters.
 
     Plotly reads tags and entities in any text, `%{...}` in hover templates and `$...$` as a formula; each of
     these is written so that it only looks the same.
     """
-    words = " ".join(str(text).split())
-    if len(words) > longest:
-        words = words[: longest - 1].rstrip() + "…"
-    return html.escape(words, quote=False).replace("%{", "&#37;{").replace("$", "&#36;")
+    return html.escape(shorten(text, longest), quote=False).replace("%{", "&#37;{").replace("$", "&#36;")
 
 
 def translucent(color: str, opacity: float) -> str:

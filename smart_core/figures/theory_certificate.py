@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Unpack
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Chart, lay_out
+from smart_core.figures.chart import Chart, Look, lay_out
 from smart_core.figures.theme import SERIES, ink, plain, style
 from smart_core.formatting import join_words
 from smart_core.theory.certificate import Certificate
@@ -17,19 +18,13 @@ ROW = 34
 """Pixels of a bar."""
 
 
-def certificate_chart(
-    certificates: Mapping[str, Certificate],
-    *,
-    dark: bool = False,
-    height: int | None = None,
-    uirevision: str = "certificate",
-) -> Chart:
+def certificate_chart(certificates: Mapping[str, Certificate], **look: Unpack[Look]) -> Chart:
     """Two bars per method (by id): the terms of H + 2 B, and those of H_bin + eps_agg + 3 B; exact smCE on both."""
     if not certificates:
         raise CalibrationError("No calibrator was given; a certificate needs at least one.")
     rows = [(id, form) for id in certificates for form in ("H", "bins")]
     names = {row: f"{plain(style(row[0]).label)}, {'theorem' if row[1] == 'H' else 'bin means'}" for row in rows}
-    figure = go.Figure()
+    figure, dark = go.Figure(), look.get("dark", False)
     for label, form, color, part in _parts(dark):
         chosen = [row for row in rows if form in (row[1], "both")]
         figure.add_bar(
@@ -55,7 +50,7 @@ def certificate_chart(
             marker=mark,
             hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
         )
-    lay_out(figure, dark, height or 170 + ROW * len(rows), uirevision, barmode="stack", bargap=0.28)
+    lay_out(figure, look, 170 + ROW * len(rows), "certificate", barmode="stack", bargap=0.28)
     figure.update_layout(legend={"traceorder": "normal", "font": {"size": 13}})
     order = [names[row] for row in rows]
     figure.update_yaxes(autorange="reversed", tickmode="linear", dtick=1, categoryorder="array", categoryarray=order)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Array, Chart, band, lay_out
+from smart_core.figures.chart import Array, Chart, Look, band, lay_out
 from smart_core.figures.theme import SERIES, ink
 from smart_core.formatting import plural, shorten
 from smart_core.theory.margin_bounds import TargetStudy, bound_slopes
@@ -19,15 +20,7 @@ SVG_UP_TO = 2_000
 LINE_POINTS = 60
 
 
-def target_chart(
-    study: TargetStudy,
-    indicator: str = "margin",
-    *,
-    source: str = "",
-    dark: bool = False,
-    height: int = 380,
-    uirevision: str = "target",
-) -> Chart:
+def target_chart(study: TargetStudy, indicator: str = "margin", *, source: str = "", **look: Unpack[Look]) -> Chart:
     """Solved T of every row against the margin (with the bounds), the max logit or its normalised form.
 
     T is on a logarithmic axis. `source` names the rows in the words.
@@ -53,7 +46,7 @@ def target_chart(
     )
     low, high = np.log10(t.min()), np.log10(t.max())
     room = 0.05 * max(high - low, 0.5)
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 380, "target")
     figure.update_xaxes(title_text=indicator, nticks=6)
     if bounds:  # on two logarithmic axes both bounds are straight and parallel, and the corner below is free
         figure.update_xaxes(type="log", dtick=1)
@@ -87,14 +80,7 @@ def _bound_lines(m: Array, low: float, high: float, width: float) -> list[go.Sca
 
 
 def feasible_chart(
-    target: float,
-    classes: int,
-    largest: float = 10.0,
-    *,
-    margin: float | None = None,
-    dark: bool = False,
-    height: int = 340,
-    uirevision: str = "feasible",
+    target: float, classes: int, largest: float = 10.0, *, margin: float | None = None, **look: Unpack[Look]
 ) -> Chart:
     """The feasible T against the margin for a target and K, on plain axes: both ends are lines through 0.
 
@@ -118,11 +104,11 @@ def feasible_chart(
             y=[margin * low, margin * high if finite else ceiling],
             mode="lines+markers",
             name=f"margin {margin:g}",
-            line={"color": ink(dark).text, "width": 2},
+            line={"color": ink(look.get("dark", False)).text, "width": 2},
             marker={"size": 8, "symbol": ["circle", "circle" if finite else "triangle-up"]},
             hovertemplate="T = %{y:.3f}<extra></extra>",
         )
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 340, "feasible")
     figure.update_xaxes(title_text="margin", range=[0, largest], nticks=6)
     figure.update_yaxes(title_text="T", range=[0, ceiling * 1.02], nticks=6)
     at = np.linspace(0, largest, 11)

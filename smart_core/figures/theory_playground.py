@@ -2,74 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from smart_core.figures.chart import Array, Chart, lay_out, marker, panels
+from smart_core.figures.chart import Array, Chart, Look, lay_out, line, marker, panels
 from smart_core.figures.theme import ink, plain, style, translucent
 from smart_core.formatting import join_words, percent, plural
 from smart_core.theory.playground import Playground
 
 
-def recovery_chart(
-    result: Playground,
-    size: int | None = None,
-    *,
-    dark: bool = False,
-    height: int = 440,
-    uirevision: str = "recovery",
-) -> Chart:
+def recovery_chart(result: Playground, size: int | None = None, **look: Unpack[Look]) -> Chart:
     """T*(m), SMART's map for each seed, and the one T of TS, at one validation size; below, the density of the rows."""
     size = max(result.sizes, default=0) if size is None else size
-    figure = panels(heights=(0.8, 0.2))
-    curves = result.smart.get(size, np.empty((0, len(result.x))))
+    colors, x = ink(look.get("dark", False)), result.x
+    curves = result.smart.get(size, np.empty((0, len(x))))
     single = len(curves) == 1
-    for seed, curve in enumerate(curves):
-        figure.add_scatter(
-            x=result.x,
-            y=curve,
-            mode="lines",
-            name="SMART" if single else "SMART, each seed",
+    hover = "margin %{{x:.2f}}<br>{} = %{{y:.3f}}<extra>{}</extra>"
+    lines = [
+        line(
+            *(x, curve, "SMART" if single else "SMART, each seed", style("smart").color, 3 if single else 1.8),
             legendgroup="smart",
             showlegend=seed == 0,
-            line={"color": style("smart").color, "width": 3 if single else 1.8},
-            hovertemplate=f"margin %{{x:.2f}}<br>T = %{{y:.3f}}<extra>SMART, seed {seed}</extra>",
-            row=1,
-            col=1,
+            hovertemplate=hover.format("T", f"SMART, seed {seed}"),
         )
+        for seed, curve in enumerate(curves)
+    ]
     if size in result.ts:
-        figure.add_scatter(
-            x=[result.x[0], result.x[-1]],
-            y=[result.ts[size]] * 2,
-            mode="lines",
-            name=f"TS, T = {result.ts[size]:.2f}",
-            line={"color": style("ts").color, "width": 1.5, "dash": "2px,3px"},
-            hoverinfo="skip",
-            row=1,
-            col=1,
-        )
-    figure.add_scatter(
-        x=result.x,
-        y=result.truth,
-        mode="lines",
-        name="the truth T*(m)",
-        line={"color": ink(dark).text, "width": 2.5, "dash": "8px,4px"},
-        hovertemplate="margin %{x:.2f}<br>T* = %{y:.3f}<extra>truth</extra>",
-        row=1,
-        col=1,
-    )
+        t = result.ts[size]
+        lines.append(line([x[0], x[-1]], [t, t], f"TS, T = {t:.2f}", style("ts").color, 1.5, "2px,3px"))
+    truth = {"hovertemplate": hover.format("T*", "truth")}
+    lines.append(line(x, result.truth, "the truth T*(m)", colors.text, 2.5, "8px,4px", **truth))
+    figure = panels(heights=(0.8, 0.2)).add_traces(lines, rows=1, cols=1)
     figure.add_bar(
         x=(result.density_edges[:-1] + result.density_edges[1:]) / 2,
         y=result.density,
-        marker={"color": translucent(ink(dark).quiet, 0.6), "line": {"width": 0}},
+        marker={"color": translucent(colors.quiet, 0.6), "line": {"width": 0}},
         name="test rows",
         showlegend=False,
         hovertemplate="%{y:.1%} of the rows around %{x:.1f}<extra></extra>",
         row=2,
         col=1,
     )
-    lay_out(figure, dark, height, uirevision, bargap=0.08)
+    lay_out(figure, look, 440, "recovery", bargap=0.08)
     figure.update_yaxes(title_text="temperature", rangemode="tozero", nticks=6, row=1, col=1)
     figure.update_yaxes(title_text="rows", tickformat=".0%", nticks=3, row=2, col=1)
     figure.update_xaxes(title_text="margin", row=2, col=1)
@@ -97,14 +74,7 @@ def _recovery_table(result: Playground, size: int) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def true_error_chart(
-    result: Playground,
-    *,
-    conditional: bool = False,
-    dark: bool = False,
-    height: int = 440,
-    uirevision: str = "true-error",
-) -> Chart:
+def true_error_chart(result: Playground, *, conditional: bool = False, **look: Unpack[Look]) -> Chart:
     """True calibration error against the number of validation rows, mean and range over seeds.
 
     E|p - q*|, each row against its own truth; `conditional` takes E|p - E[q* | p]| instead, what the ECE estimates.
@@ -116,21 +86,21 @@ def true_error_chart(
         known = np.isfinite(mean[i])
         if not known.any():
             continue
-        look, middle = style(id), mean[i, known]
+        method, middle = style(id), mean[i, known]
         low, high = np.nanmin(values[i, known], axis=1), np.nanmax(values[i, known], axis=1)
         ends = {"array": high - middle, "arrayminus": middle - low, "thickness": 1, "width": 3}
         figure.add_scatter(
             x=sizes[known],
             y=middle,
             mode="lines+markers",
-            name=plain(look.label),
-            line=look.line(),
-            marker=marker(look, 8),
+            name=plain(method.label),
+            line=method.line(),
+            marker=marker(method, 8),
             error_y={"type": "data", "symmetric": False, **ends},
-            hovertemplate=f"%{{x:,.0f}} rows<br>%{{y:.2%}}<extra>{plain(look.label)}</extra>",
+            hovertemplate=f"%{{x:,.0f}} rows<br>%{{y:.2%}}<extra>{plain(method.label)}</extra>",
         )
     room = 0.05 * max(float(np.log10(sizes[-1] / sizes[0])), 0.5)
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 440, "true-error")
     figure.update_xaxes(
         title_text="validation rows",
         type="log",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from smart_core.figures.chart import Chart, lay_out, marker, panels, shade
+from smart_core.figures.chart import Chart, Look, lay_out, line, marker, panels, shade
 from smart_core.figures.theme import SERIES, ink, translucent
 from smart_core.theory.nll_probe import (
     Estimate,
@@ -26,20 +28,12 @@ NLL, WITNESS, SMCE = SERIES[1], SERIES[0], SERIES[2]
 BINS = 40
 
 
-def slice_chart(
-    terms: LocalTerms,
-    low: float,
-    high: float,
-    probe: Plateau,
-    *,
-    dark: bool = False,
-    height: int = 420,
-    uirevision: str = "slice",
-) -> Chart:
+def slice_chart(terms: LocalTerms, low: float, high: float, probe: Plateau, **look: Unpack[Look]) -> Chart:
     """What each margin adds to d/ds NLL and to d/ds |witness| if it is sharpened; the chosen slice is shaded.
 
     The bars of the slice add up to its derivatives. The last bar holds all margins beyond.
     """
+    dark = look.get("dark", False)
     everything = np.ones(len(terms), dtype=np.bool_)
     sign = 1.0 if witness(terms, probe).value >= 0 else -1.0
     edges = np.linspace(0.0, max(float(np.quantile(terms.margin, 0.995)), 1e-9), BINS + 1)
@@ -52,13 +46,13 @@ def slice_chart(
     rate = by_bin(sign * probe_contributions(terms, everything, probe))
     middle, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
     figure = panels(spacing=0.06, heights=None)
-    for row, (name, look, values) in enumerate((("NLL", NLL, loss), ("|witness|", WITNESS, rate)), start=1):
+    for row, (name, kind, values) in enumerate((("NLL", NLL, loss), ("|witness|", WITNESS, rate)), start=1):
         figure.add_bar(
             x=middle,
             y=values,
             width=width * 0.9,
             name=f"adds to d{name}/ds",
-            marker={"color": look.color, "line": {"width": 0}},
+            marker={"color": kind.color, "line": {"width": 0}},
             unselected={"marker": {"opacity": 1}},
             hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y:.2e}}<extra></extra>",
             row=row,
@@ -66,7 +60,7 @@ def slice_chart(
         )
         figure.update_yaxes(title_text=name, nticks=5, **_zero(dark), row=row, col=1)
     shade(figure, low, min(high, float(edges[-1])), translucent(ink(dark).quiet, 0.2))
-    lay_out(figure, dark, height, uirevision, bargap=0)
+    lay_out(figure, look, 420, "slice", bargap=0)
     # a box drawn across chooses the slice: the shade then shows it, and the box itself need not stay
     figure.update_layout(
         dragmode="select",
@@ -101,16 +95,9 @@ def said(estimate: Estimate) -> str:
     return f"{estimate.value:.2e} ± {estimate.error:.0e}"
 
 
-def path_chart(
-    path: ScalingPath,
-    nll_slope: float,
-    witness_slope: float,
-    *,
-    dark: bool = False,
-    height: int = 420,
-    uirevision: str = "path",
-) -> Chart:
+def path_chart(path: ScalingPath, nll_slope: float, witness_slope: float, **look: Unpack[Look]) -> Chart:
     """Changes of NLL, of |witness| and of exact smCE with s, from s = 1; dashed, the tangents by the derivatives."""
+    dark = look.get("dark", False)
     s, home = path.s, int(np.abs(path.s - 1.0).argmin())
     changes = {
         "NLL": path.nll - path.nll[home],
@@ -118,32 +105,24 @@ def path_chart(
         "smCE": path.smce - path.smce[home],
     }
     figure = panels(rows=3, spacing=0.05, heights=None)
-    for row, ((name, change), look) in enumerate(zip(changes.items(), (NLL, WITNESS, SMCE), strict=True), start=1):
+    colors = zip(changes.items(), (NLL, WITNESS, SMCE), strict=True)
+    for row, ((name, change), kind) in enumerate(colors, start=1):
         figure.add_scatter(
             x=s,
             y=change,
             mode="lines+markers",
             name=name,
-            line={"color": look.color, "width": 2.5},
-            marker=marker(look, 7),
+            line={"color": kind.color, "width": 2.5},
+            marker=marker(kind, 7),
             hovertemplate=f"s = %{{x:.2f}}<br>change of {name} %{{y:.2e}}<extra></extra>",
             row=row,
             col=1,
         )
         figure.update_yaxes(nticks=4, **_zero(dark), row=row, col=1)
     for row, slope in ((1, nll_slope), (2, witness_slope)):
-        figure.add_scatter(
-            x=s,
-            y=slope * (s - 1.0),
-            mode="lines",
-            name="tangent",
-            showlegend=row == 1,
-            line={"color": ink(dark).quiet, "dash": "5px,4px", "width": 1.5},
-            hoverinfo="skip",
-            row=row,
-            col=1,
-        )
-    lay_out(figure, dark, height, uirevision)
+        tangent = line(s, slope * (s - 1.0), "tangent", ink(dark).quiet, 1.5, "5px,4px", showlegend=row == 1)
+        figure.add_trace(tangent, row=row, col=1)
+    lay_out(figure, look, 420, "path")
     figure.update_xaxes(title_text="s (to the right: sharper)", row=3, col=1)
     table = pd.DataFrame(
         {"s": path.s, "NLL": path.nll, "witness": path.witness, "smCE": path.smce}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from smart_core.errors import CalibrationError
 from smart_core.experiments.traces import Traces
-from smart_core.figures.chart import Chart, lay_out, marker, panels
+from smart_core.figures.chart import Chart, Look, lay_out, marker, panels
 from smart_core.figures.theme import SERIES, Style, plain
 from smart_core.formatting import join_words, metric_value, tick_format
 from smart_core.objectives import OBJECTIVES
@@ -32,10 +32,7 @@ LOOKS: dict[str, Style] = {
 def divergence_chart(
     traces: Traces,
     objectives: Sequence[str] = ("nll", "charbonnier"),
-    *,
-    dark: bool = False,
-    height: int = 520,
-    uirevision: str = "divergence",
+    **look: Unpack[Look],
 ) -> Chart:
     """ECE (above) and NLL (below) at every epoch of training on each objective.
 
@@ -61,17 +58,14 @@ def divergence_chart(
     figure.update_yaxes(title_text="ECE", tickformat=tick_format("ece"), nticks=5, rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="NLL", nticks=5, row=2, col=1)
     _epoch_axis(figure, runs)
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 520, "divergence")
     return Chart(figure, _divergence_alt(runs), _frame(records), "divergence")
 
 
 def gradient_chart(
     traces: Traces,
     objectives: Sequence[str] = ("softece", "charbonnier"),
-    *,
-    dark: bool = False,
-    height: int = 520,
-    uirevision: str = "gradient",
+    **look: Unpack[Look],
 ) -> Chart:
     """The training loss (above) and its gradient's norm (below, logarithmic) at every epoch, one line per objective."""
     runs = _chosen(traces, objectives)
@@ -87,7 +81,7 @@ def gradient_chart(
     figure.update_yaxes(title_text="loss", nticks=5, rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="gradient norm", type="log", dtick=1, exponentformat="power", row=2, col=1)
     _epoch_axis(figure, runs)
-    lay_out(figure, dark, height, uirevision)
+    lay_out(figure, look, 520, "gradient")
     return Chart(figure, _gradient_alt(runs), _frame(records), "gradient")
 
 
