@@ -25,9 +25,9 @@ from tests.other_device import pretend_device
 from tests.tolerance import float32_bound
 
 QUICK = Search(lr=0.02, iterations=250)
-"""Large steps, so that few of them suffice; whatever it is compared with gets the same."""
+"""Large steps, so that few suffice; foolbox gets the same settings."""
 SHORT = Search(lr=0.05, iterations=80)
-"""Coarser still, for properties that hold of any settings."""
+"""Coarser still, for properties that hold for any settings."""
 COUNT = 60
 
 
@@ -84,7 +84,7 @@ def test_the_prediction_changes_at_the_distance_reported_and_mostly_not_before(a
     assert nearer[changed].mean() <= 0.2
 
 
-def test_a_wrong_prediction_is_attacked_as_it_is():
+def test_a_wrong_prediction_is_attacked_as_well():
     images, labels = digits()
     wrong = torch.from_numpy(predict(images)) != labels
     assert wrong.sum() >= 5
@@ -121,7 +121,7 @@ def test_kappa_is_the_lead_of_the_other_class():
 
 
 def test_other_bounds_give_the_same_in_other_units():
-    """By a power of two: the same bits all the way."""
+    """By a power of two, so that every bit is the same."""
     model = trained()
     plain = carlini_wagner_l2(model, unseen(6), SHORT)
     scaled = replace(SHORT, bounds=(-2.0, 2.0))
@@ -159,13 +159,13 @@ def test_finished_images_cost_nothing():
     assert result.queries.min() < 1 + search.search_steps * 37
 
 
-def test_a_handful_of_iterations_is_used():
-    """A short minimisation is not over at its first look while its loss falls."""
+def test_a_few_iterations_are_used():
+    """A short minimisation does not end at its first check while its loss falls."""
     result = carlini_wagner_l2(trained(), unseen(5), Search(lr=0.01, iterations=8, search_steps=1, initial_c=10.0))
     np.testing.assert_array_equal(result.queries, 1 + 8)
 
 
-def test_an_impossible_attack_is_missing_and_short():
+def test_an_impossible_attack_gives_nan_and_ends_early():
     def flat(x: Tensor) -> Tensor:
         return 0.0 * x.flatten(1)[:, :3] + torch.tensor([1.0, 3.0, 2.0])
 
@@ -183,7 +183,7 @@ def test_a_model_without_gradient_says_so():
     assert "no gradient" in result.notices[0]
 
 
-def test_the_model_comes_back_as_it_was():
+def test_the_model_is_restored_after_the_attack():
     model = nn.Sequential(network(), nn.Dropout(0.9))
     model.train()
     model[0][0].eval()
@@ -211,7 +211,7 @@ def test_the_device_goes_by_the_engines_names():
             carlini_wagner_l2(trained(), unseen(2), short, device=device)
 
 
-def test_what_is_no_image_and_no_whole_number_is_one_sentence():
+def test_invalid_images_and_settings_are_reported_in_one_sentence():
     with pytest.raises(SmartError, match="images must be numbers"):
         carlini_wagner_l2(trained(), "photo.png")
     with pytest.raises(AttackError, match=r"batch of 2\.5"):
@@ -292,13 +292,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", list(BAD))
-def test_what_cannot_be_attacked_is_said(case: str):
+def test_invalid_images_and_models_are_reported(case: str):
     model, images, settings, words = BAD[case]
     with pytest.raises(AttackError, match=words):
         carlini_wagner_l2(model, images, Search(**settings))
 
 
-def test_a_model_that_fails_in_the_middle_is_said():
+def test_a_model_that_fails_during_the_attack_is_reported():
     """The unchanged images went well; the last image left alone in the batch loses its axis, or memory runs out."""
     model = trained()
 
@@ -323,7 +323,7 @@ def test_a_model_that_fails_in_the_middle_is_said():
         carlini_wagner_l2(failing, unseen(4), search)
 
 
-def test_a_script_that_exits_when_imported_or_called_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_script_that_exits_when_imported_or_called_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "exits_at_once.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "exits_when_called.py").write_text("def factory():\n    raise SystemExit('usage: train')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -343,7 +343,7 @@ def test_a_script_that_exits_when_imported_or_called_is_said(tmp_path: Path, mon
         ({"out": "d.npz", "json": "x.npz"}, "--json .*x.npz: is also the file of --images"),
     ],
 )
-def test_no_file_that_is_read_is_written_over(names: dict[str, str], words: str, tmp_path: Path):
+def test_an_input_file_is_not_overwritten(names: dict[str, str], words: str, tmp_path: Path):
     (tmp_path / "sub").mkdir()
     given = {
         "images": "x.npz",
@@ -358,7 +358,7 @@ def test_no_file_that_is_read_is_written_over(names: dict[str, str], words: str,
         check_targets(options)
 
 
-def test_distances_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_distances_are_written_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "d.npz"
     save_distances(file, np.array([0.5, np.nan]), None)
     before = file.read_bytes()

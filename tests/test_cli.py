@@ -1,4 +1,4 @@
-"""The command line as a user meets it: exit codes, one sentence for bad input, JSON, files."""
+"""The command line: exit codes, one sentence for bad input, JSON, files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_inspect(bundle: Path, capsys: pytest.CaptureFixture[str]):
     assert card["arrays"]["test"]["logits"] == [[400, 5], "float32"]
 
 
-def test_one_sample_is_one_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_one_sample_is_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     logits, labels = np.eye(2, dtype=np.float32), np.arange(2)
     np.savez(tmp_path / "two.npz", logits=logits, labels=labels)
     assert main(["inspect", str(tmp_path / "two.npz")]) == 0
@@ -84,7 +84,7 @@ def test_fit_then_apply_gives_the_engines_probabilities(bundle: Path, tmp_path: 
         np.testing.assert_array_equal(written["probs"], expected.predict_proba(arrays["logits"]))
 
 
-def test_apply_needs_no_labels_and_keeps_the_sides_apart(bundle: Path, tmp_path: Path):
+def test_apply_needs_no_labels_and_keeps_the_splits_apart(bundle: Path, tmp_path: Path):
     saved, out = tmp_path / "ts.safetensors", tmp_path / "rows.npz"
     main(["fit", str(bundle), "--method", "ts", "--out", str(saved)])
     fresh = over_confident(30, 5, seed=9).logits
@@ -98,7 +98,7 @@ def test_apply_needs_no_labels_and_keeps_the_sides_apart(bundle: Path, tmp_path:
         assert {name: written[name].shape for name in written} == {"val_probs": (10, 5), "test_probs": (20, 5)}
 
 
-def test_what_apply_understood_is_in_its_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_notices_of_apply_are_in_its_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     problem = over_confident(60, 5, seed=9)
     sc.TS().fit(problem.logits, problem.labels).save(tmp_path / "ts.safetensors")
     np.save(tmp_path / "rows.npy", np.exp(problem.logits) / np.exp(problem.logits).sum(axis=1, keepdims=True))
@@ -146,7 +146,7 @@ def test_every_command_says_what_it_does_and_what_its_options_take(capsys: pytes
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """A file whose names say nothing: p, q are logits, r, s labels of 60 and 40 rows."""
+    """A file with uninformative names: p, q are logits, r, s labels of 60 and 40 rows."""
     problem = over_confident(100, 5, seed=2)
     z, y = problem.logits, problem.labels
     np.savez(tmp_path / "odd.npz", p=z[:60], q=z[60:], r=y[:60], s=y[60:], t=z[:60])
@@ -197,7 +197,7 @@ def test_fixes_name_the_options_of_the_command_line():
     assert said(sc.LogitFileError("A sentence.")) == "A sentence."
 
 
-def test_a_worse_method_is_said_to_be_worse(bundle: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_worse_method_is_marked_as_worse(bundle: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["compare", str(bundle), "--methods", "vanilla,ts", "--seeds", "1"]) == 0
     shown = capsys.readouterr().out.splitlines()
     verdicts = {line.split()[0]: line.split()[-1] for line in shown if line.startswith(("Vanilla", "TS"))}
@@ -288,7 +288,7 @@ def test_a_wrong_option_is_one_sentence_and_exit_2(case: str, bundle: Path, caps
     ],
 )
 @pytest.mark.parametrize("file_last", [False, True])
-def test_settings_in_one_go_or_repeated(settings: list[str], file_last: bool, bundle: Path, tmp_path: Path, capsys):
+def test_settings_in_one_option_or_repeated(settings: list[str], file_last: bool, bundle: Path, tmp_path: Path, capsys):
     out = tmp_path / "ts.safetensors"
     files = [*settings, str(bundle)] if file_last else [str(bundle), *settings]
     assert main(["fit", "--method", "ts", "--out", str(out), *files, "--json", "-"]) == 0
@@ -319,7 +319,7 @@ def test_fit_needs_the_validation_part_only(tmp_path: Path, capsys):
 
 
 @pytest.mark.parametrize("names", [("val.npz", ""), ("model.npz", "val_")])
-def test_fit_splits_nothing_off_a_file_that_is_validation(names: tuple[str, str], tmp_path: Path, capsys):
+def test_fit_does_not_split_a_validation_file(names: tuple[str, str], tmp_path: Path, capsys):
     file, side = names
     problem = over_confident(300, 5, seed=1)
     arrays = {f"{side}logits": problem.logits, f"{side}labels": problem.labels}

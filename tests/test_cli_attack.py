@@ -1,4 +1,4 @@
-"""The command `attack` as a user meets it: their own model, weights and images."""
+"""The command `attack` with a user's own model, weights and images."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_distances_of_the_engine(folder: Path, expected: np.ndarray, weights: st
     assert f"{COUNT} images attacked" in capsys.readouterr().out
 
 
-def test_bytes_are_scaled_and_that_is_said(folder: Path, capsys):
+def test_uint8_images_are_scaled_with_a_notice(folder: Path, capsys):
     pixels = (unseen(COUNT).numpy() * 255).round().astype(np.uint8)
     np.savez("x.npz", images=pixels)
     assert attack("--images", "x.npz", "--out", "d.npz") == 0

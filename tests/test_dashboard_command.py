@@ -73,7 +73,7 @@ def test_files_that_make_one_data_set_are_one(folder: Path):
         (["--port", "70000"], "argument --port: '70000' is not a port"),
     ],
 )
-def test_what_cannot_be_served_is_said_before_the_server_starts(
+def test_bad_arguments_are_reported_before_the_server_starts(
     arguments: list[str],
     said: str,
     folder: Path,
@@ -92,7 +92,7 @@ def test_what_cannot_be_served_is_said_before_the_server_starts(
     assert served() == []
 
 
-def test_a_port_that_is_taken_is_said_and_the_default_moves_on(
+def test_a_port_in_use_is_reported_and_the_default_tries_the_next(
     served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -126,7 +126,7 @@ def test_the_server_starts_with_malloc_settings(
     assert len(started) == 1  # restarted before, or set by the user
 
 
-def test_others_are_let_in_only_when_asked_and_it_is_said(
+def test_other_machines_are_admitted_only_on_request_and_with_a_warning(
     served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str]
 ):
     assert main(["dashboard"]) == 0
@@ -151,7 +151,7 @@ def opens_with(query: dict[str, str] | None = None) -> AppTest:
     return app
 
 
-def test_every_new_session_opens_with_what_was_given(
+def test_every_new_session_starts_with_the_given_files(
     folder: Path, served: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ):
     assert MAX_SETS == MAX_DATASETS
@@ -168,7 +168,7 @@ def test_every_new_session_opens_with_what_was_given(
     assert opens_with().session_state["data"] == "digits"
 
 
-def test_two_files_of_one_name_have_titles_of_their_own(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_files_of_the_same_name_get_different_titles(folder: Path, monkeypatch: pytest.MonkeyPatch):
     contents = [(folder / f"bundle{number}.npz").read_bytes() for number in range(2)]
     monkeypatch.setattr(opened, "sets", [Given(sc.load(content, name="same.npz"), "") for content in contents])
     app = opens_with()

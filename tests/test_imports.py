@@ -22,7 +22,7 @@ def test_importing_the_package_loads_none_of_the_heavy_ones():
 
 
 def test_a_fit_and_its_files_load_no_compiler_of_pytorch():
-    """It would weigh 70 MB for as long as the process lives; PyTorch loads it for tensors that have shapes only."""
+    """It takes 70 MB for the lifetime of the process; PyTorch loads it for tensors without values."""
     code = """
 import sys
 import numpy as np
@@ -48,7 +48,7 @@ def test_a_public_name_is_the_same_whichever_module_was_imported_first():
 
 
 PROCESS_WIDE = {"catch_warnings", "simplefilter", "filterwarnings", "fork_rng", "set_default_dtype", "seterr"}
-"""What changes the whole process for a while; a server reads and fits for its sessions in threads side by side."""
+"""Calls that change state of the whole process; a server reads and fits in parallel threads."""
 
 
 def test_the_engine_changes_nothing_for_the_whole_process():

@@ -1,4 +1,4 @@
-"""A workspace comes back bit for bit, whole or not at all, and a hostile one does no harm."""
+"""A workspace is restored bit for bit, completely or not at all, and a hostile one does no harm."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_an_empty_workspace_and_equal_bytes(data):
     assert saved(again) == saved(workspace)
 
 
-def test_a_path_is_written_whole_or_not_at_all(data, fits, tmp_path: Path):
+def test_a_file_is_written_completely_or_not_at_all(data, fits, tmp_path: Path):
     path = tmp_path / "session.smart"
     save_workspace(path, Workspace({"first": True}, [data]))
     before = path.read_bytes()
@@ -259,7 +259,7 @@ def test_a_path_is_written_whole_or_not_at_all(data, fits, tmp_path: Path):
         save_workspace(tmp_path / "absent" / "a.smart", Workspace())
 
 
-def test_what_cannot_be_kept_is_said_before_anything_is_written(data, board, tmp_path: Path):
+def test_values_that_cannot_be_saved_are_reported_before_anything_is_written(data, board, tmp_path: Path):
     comparison, _ = board
     path = tmp_path / "a.smart"
     for workspace, words in (
@@ -317,7 +317,7 @@ def manifest(**changes: Any):
     return change
 
 
-def test_the_editing_of_these_tests_changes_nothing_by_itself(content):
+def test_the_editing_helper_alone_changes_nothing(content):
     assert load_workspace(edited(content)).view == {"page": "x"}
 
 
@@ -349,7 +349,7 @@ def test_other_files(tmp_path: Path):
     refused(tmp_path, "is not a file")
 
 
-def test_manifests_that_lie(content):
+def test_manifests_with_wrong_claims(content):
     refused(edited(content, manifest_json=b"{"), "damaged")
     refused(edited(content, manifest_json=b"[1]"), "not a workspace")
     refused(edited(content, manifest_json=b"[" * 200_000), "damaged")
@@ -420,7 +420,7 @@ def test_pickles_and_bombs(content, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_foreign_members_are_never_touched(content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_unknown_members_are_never_read(content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     strange = {"../evil.txt": b"x", str(tmp_path / "evil.txt"): b"x", "sets/99.npz": b"x", "a.py": b"raise SystemExit"}
     assert load_workspace(edited(content, new=strange)).view == {"page": "x"}

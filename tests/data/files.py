@@ -1,4 +1,4 @@
-"""Files in memory for the tests of the door, and one small set to put in them."""
+"""Files in memory for the tests of loading, and one small set to put in them."""
 
 from __future__ import annotations
 

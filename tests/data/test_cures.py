@@ -1,4 +1,4 @@
-"""What was guessed can be had otherwise: a notice names the option of `load` that does so."""
+"""Every guess can be overridden: its notice names the option of `load`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FLIPS = {
 
 
 @pytest.mark.parametrize("case", FLIPS)
-def test_the_cure_reads_it_otherwise_and_offers_the_way_back(case):
+def test_a_cure_changes_the_reading_and_offers_the_way_back(case):
     arrays, code, option, value, expected = FLIPS[case]
     first = loaded(arrays)
     cure = noticed(first, code).cure
@@ -62,7 +62,7 @@ def test_the_cure_reads_it_otherwise_and_offers_the_way_back(case):
     assert again.content_hash == first.content_hash
 
 
-def test_the_other_side_tells_how_a_square_matrix_is_read():
+def test_the_other_split_decides_how_a_square_matrix_is_read():
     y = FOUR
     upright = loaded({"val_logits": SQUARE, "val_labels": y, "test_logits": Z, "test_labels": Y})
     assert "square" not in {n.code for n in upright.notices}
@@ -72,7 +72,7 @@ def test_the_other_side_tells_how_a_square_matrix_is_read():
     assert [n.code for n in turned.notices].count("transposed") == 2
 
 
-def test_labels_that_never_are_0():
+def test_labels_that_are_never_0():
     arrays = {"logits": Z[FROM_ONE], "labels": Y[FROM_ONE]}
     first = loaded(arrays)
     cure = noticed(first, "no_label_is_0").cure
@@ -84,7 +84,7 @@ def test_labels_that_never_are_0():
     assert loaded(arrays, labels_start_at=0).content_hash == first.content_hash
 
 
-def test_a_cure_that_cannot_be_says_which_rows_stand_against_it():
+def test_a_cure_that_cannot_apply_names_the_rows_that_prevent_it():
     one_based = loaded({"logits": Z, "labels": Y + 1})
     cure = noticed(one_based, "one_based_labels").cure
     with pytest.raises(LogitFileError, match=r"holds 4 at row 3 .* outside 0 to 3, in 15 rows"):
@@ -163,7 +163,7 @@ def test_the_roles_of_describe_are_those_of_load(arrays):
     assert load(content, name="a.npz", roles=roles).content_hash == load(content, name="a.npz").content_hash
 
 
-def test_a_role_by_hand_displaces_the_name():
+def test_a_role_given_by_hand_overrides_the_name():
     content = npz(logits=Z, other=Z * 2, labels=Y, features=Z)
     data = load(content, name="a.npz", roles={"logits": "other", "features": None})
     np.testing.assert_array_equal(rows(data), np.sort(Z * 2, axis=0))
@@ -182,14 +182,14 @@ def test_the_same_key_in_two_files():
     np.testing.assert_array_equal(sides.test.logits, Z + 1)
 
 
-def test_one_array_may_serve_both_sides():
+def test_one_array_may_serve_both_splits():
     roles = {"val_logits": "z", "val_labels": "y", "test_logits": "z", "test_labels": "y"}
     data = load(npz(z=Z, y=Y), name="a.npz", roles=roles)
     np.testing.assert_array_equal(data.validation.logits, data.test.logits)
     assert "duplicate_rows" in {n.code for n in data.notices}
 
 
-def test_describe_says_what_names_say_where_the_whole_makes_no_set():
+def test_describe_uses_names_if_the_arrays_do_not_form_a_set():
     listed = describe(npz(val_logits=Z, b=Z, c=Z, head_weight=Z), name="a.npz")
     assert [info.role for info in listed] == ["logits", "unknown", "unknown", "head_weight"]
 

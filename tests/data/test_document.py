@@ -1,4 +1,4 @@
-"""A document parses its files once, and gives a description, a set, or logits as often as they are asked for."""
+"""A document parses its files once and then returns descriptions, sets and logits any number of times."""
 
 from __future__ import annotations
 

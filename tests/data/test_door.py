@@ -1,4 +1,4 @@
-"""Each thing that can be wrong with arrays is refused with its place and a cure, or understood and noted."""
+"""Every problem of an array is refused with its position and a fix, or corrected with a notice."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ UNDERSTOOD = {
 
 
 @pytest.mark.parametrize("case", UNDERSTOOD)
-def test_understood_and_noted(case):
+def test_unusual_arrays_are_read_with_a_notice(case):
     arrays, code = UNDERSTOOD[case]
     data, plain = whole(**arrays), whole()
     assert code in codes(data)
@@ -162,13 +162,13 @@ NOTED = {
 
 
 @pytest.mark.parametrize("case", NOTED)
-def test_noted(case):
+def test_decisions_leave_notices(case):
     arrays, code = NOTED[case]
     assert code in codes(whole(**arrays))
     assert code not in codes(whole())
 
 
-def test_clean_set_says_only_that_it_was_split():
+def test_a_clean_set_has_only_the_notice_of_its_split():
     assert codes(whole()) == {"split"}
 
 
@@ -226,7 +226,7 @@ def test_percentages_become_log_probabilities():
         np.testing.assert_allclose(softmax(data.test.logits.astype(np.float64), axis=1), p, atol=tolerance)
 
 
-def test_rounded_probabilities_are_said_to_be_rounded():
+def test_rounded_probabilities_get_a_notice():
     data = whole(logits=np.round(softmax(Z, axis=1), 2))
     assert "within" in next(n.text for n in data.notices if n.code == "probabilities")
 
@@ -328,7 +328,7 @@ def test_extremes_of_a_single_probability():
     assert np.isfinite(all_rows(whole(p, BINARY))).all()
 
 
-def test_sides_must_have_the_same_classes():
+def test_both_splits_must_have_the_same_classes():
     with pytest.raises(LogitFileError, match="has 4 classes"):
         load(npz(val_logits=Z, val_labels=Y, test_logits=Z[:, :3], test_labels=np.minimum(Y, 2)), name="a.npz")
 
@@ -381,7 +381,7 @@ def test_arrays_in_memory_are_copied():
     np.testing.assert_array_equal(data.test.logits, Z)
 
 
-def test_what_is_under_a_mask_is_not_taken():
+def test_masked_values_are_not_used():
     hidden = np.ma.array(Z, mask=np.abs(Z) > 1)
     with pytest.raises(LogitFileError, match="array 'logits' has masked entries; fill them, or drop their rows"):
         from_arrays(logits=hidden, labels=Y)
@@ -391,11 +391,11 @@ def test_what_is_under_a_mask_is_not_taken():
 
 
 @pytest.mark.parametrize("source", [(Z, Y), Z, {"logits": Z, "labels": Y}, 3])
-def test_arrays_are_sent_to_the_door_for_arrays(source):
+def test_arrays_are_referred_to_from_arrays(source):
     with pytest.raises(LogitFileError, match=r"is not a file; .*from_arrays"):
         load(source)
 
 
-def test_a_fraction_that_is_no_number():
+def test_a_fraction_that_is_not_a_number():
     with pytest.raises(LogitFileError, match="must lie between 0 and 1, not half"):
         from_arrays(logits=Z, labels=Y, val_fraction="half")

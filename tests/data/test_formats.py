@@ -1,4 +1,4 @@
-"""Every format carries the same numbers in; each file is written by the format's own library."""
+"""Every format gives the same numbers; each file is written by the format's own library."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_torch_label_types(dtype):
     assert np.bincount(data.test.labels).sum() == 30
 
 
-def test_a_tensor_alone_is_known_by_its_file():
+def test_a_single_tensor_gets_its_role_from_the_file_name():
     files = [("logits.pt", torch_bytes(torch.from_numpy(Z))), ("labels.pt", torch_bytes(torch.from_numpy(Y)))]
     assert load(files).classes == 4
 
@@ -223,13 +223,13 @@ def test_text_in_other_encodings(encoding):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_its_mark(encoding):
+def test_utf_16_without_a_byte_order_mark(encoding):
     text = frame().to_csv(index=False)
     data = load(text.encode(encoding), name="a.tsv")
     np.testing.assert_allclose(data.test.logits, Z[T], rtol=1e-6)
 
 
-def test_an_odd_letter_far_into_the_file():
+def test_an_invalid_byte_far_into_the_file():
     text = frame().assign(file=["a"] * 59 + ["é"]).to_csv(index=False)
     data = load(text.encode("latin-1"), name="a.csv")
     np.testing.assert_allclose(data.test.logits, Z[T], rtol=1e-6)
@@ -278,7 +278,7 @@ def test_ragged_lists_are_located(chunks):
         load(arrow_bytes(table, "file"), name="a.arrow")
 
 
-def test_long_texts_are_cut_and_said_to_be():
+def test_long_texts_are_cut_with_a_notice():
     table = frame().assign(group=["x" * 300 + str(k) for k in Y])
     data = load(table.to_csv(index=False).encode(), name="a.csv")
     assert set(data.test.group) == {"x" * 256}
@@ -347,7 +347,7 @@ def test_large_arrays_load_at_the_speed_of_the_disk(tmp_path):
 
 
 def test_rows_longer_than_the_header():
-    """A delimiter at each line's end is let pass; values without a name are not, even when only in a later row."""
+    """A delimiter at the end of each line is accepted; values without a column name are not, even in a later row."""
     table = frame()
     header, *rows = table.to_csv(index=False).splitlines()
     expected = load(table.to_csv(index=False).encode(), name="a.csv")

@@ -1,4 +1,4 @@
-"""Damaged, truncated and lying files end in one sentence, quickly, whatever the format."""
+"""Damaged and truncated files, and files with wrong claims, are refused quickly in one sentence."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_safetensors_offsets_are_checked():
         refused(struct.pack("<Q", len(header)) + header + b"\0" * 8, "a.safetensors", words)
 
 
-def test_torch_storages_are_held_against_their_bytes():
+def test_torch_tensors_are_checked_against_their_storage():
     """The pickle says a million numbers, the storage has 240."""
     good = torch_bytes({"logits": torch.from_numpy(Z), "labels": torch.from_numpy(Y)})
     evil = io.BytesIO()
@@ -135,7 +135,7 @@ def test_torch_storages_are_held_against_their_bytes():
     refused(evil.getvalue(), "a.pt", "larger than its bytes")
 
 
-def test_expanded_tensors_are_no_bomb():
+def test_expanded_tensors_are_not_bombs():
     refused(torch_bytes({"logits": torch.zeros(1).expand(10**9, 10), "labels": torch.zeros(3)}), "a.pt", "claims")
 
 
@@ -146,7 +146,7 @@ def test_zip_bombs():
     refused(bomb, "a.pt", "decompression bomb")
 
 
-def test_compressible_arrays_are_no_bomb():
+def test_compressible_arrays_are_not_bombs():
     zeros = np.zeros((200_000, 10), np.float32)
     zeros[:, 0] = 1
     stream = io.BytesIO()
@@ -157,7 +157,7 @@ def test_compressible_arrays_are_no_bomb():
 
 @pytest.fixture
 def low_limit(monkeypatch):
-    """Suspicion begins at 1 MB, so that the bombs can be small."""
+    """Guards start at 1 MB, so that the bombs can be small."""
     monkeypatch.setattr("smart_core.data.formats.limits.ALWAYS_FINE_BYTES", 1 << 20)
     monkeypatch.setattr("smart_core.data.sandbox.available", lambda: False)  # the limit holds in this process only
 
@@ -230,7 +230,7 @@ def test_unreadable(tmp_path):
         (b"\xff\xd8\xff\xe0" + b"\0" * 20, "a.jpg", "picture"),
     ],
 )
-def test_recognised_but_not_read(content, name, words):
+def test_recognised_formats_that_are_not_read(content, name, words):
     refused(content, name, words)
 
 

@@ -43,7 +43,7 @@ def pairs(data, name):
     )
 
 
-def test_sides_by_hand_must_hold_something_to_judge():
+def test_parts_made_by_hand_need_rows_and_two_classes():
     part = full().test
     few = {"no rows": part.subset(np.arange(0)), "one class": Part(part.logits[:, :1].copy(), part.labels * 0)}
     for side in few.values():
@@ -68,14 +68,14 @@ def test_resplit_pools_and_splits_again():
     assert len(data.resplit(0.2).validation) == 12
 
 
-def test_resplit_is_known_by_its_content():
+def test_resplit_changes_the_content_hash():
     data = full()
     hashes = [data.resplit(f, s).content_hash for f in (0.3, 0.5) for s in (0, 1, 2)]
     assert len({data.content_hash, *hashes}) == 7
     assert data.resplit(0.5, 1).content_hash == hashes[4]
 
 
-def test_resplit_says_what_is_so_after_it():
+def test_resplit_updates_the_notices():
     z, y = example()
     data = from_arrays(val_logits=z[y != 2], val_labels=y[y != 2], test_logits=z, test_labels=y)
     before = {notice.code for notice in data.notices}
@@ -122,7 +122,7 @@ def test_subset_takes_every_array():
         assert not getattr(small, name).flags.writeable
 
 
-def test_hash_is_of_content():
+def test_the_hash_depends_on_the_content_alone():
     data = full()
     assert replace(data, name="other", notices=()).content_hash == data.content_hash
     assert data.with_parts(test=data.validation).content_hash != data.content_hash

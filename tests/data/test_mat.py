@@ -1,4 +1,4 @@
-"""The MATLAB reader against SciPy's writer, and on files that bring SciPy's own reader down."""
+"""The MATLAB reader against SciPy's writer, and on files that crash SciPy's own reader."""
 
 from __future__ import annotations
 

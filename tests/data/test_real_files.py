@@ -1,4 +1,4 @@
-"""Real published logits load as they are, with the classes, rows and accuracies they are known by."""
+"""Published logits load unchanged, with their known classes, rows and accuracies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def overall_accuracy(data) -> float:
     return right / sum(len(part) for part in parts)
 
 
-def test_gpu_pair_by_side():
+def test_gpu_pair_by_split():
     folder = real_data("resnet50_cifar10_ce")
     data = load(val=[folder / "val.pt"], test=folder / "test.pt")
     assert (data.classes, len(data.validation), len(data.test)) == (10, 5000, 10000)

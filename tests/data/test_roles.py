@@ -1,4 +1,4 @@
-"""Names, shapes and hints from the caller decide what an array is."""
+"""Names, shapes and the caller's options decide the role of an array."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_several_score_arrays_prefer_logits():
     assert "ignored_arrays" in codes(data)
 
 
-def test_loose_words_for_the_sides():
+def test_loose_words_for_the_splits():
     arrays = {"holdout_scores": Z[:24], "holdout_gt": Y[:24], "final_scores": Z[24:], "final_gt": Y[24:]}
     data = load(npz(**arrays), name="a.npz")
     np.testing.assert_array_equal(data.validation.logits, Z[:24])
@@ -73,7 +73,7 @@ def test_loose_words_for_the_sides():
     assert codes(data) == set()
 
 
-def test_loose_words_give_way_to_plain_ones():
+def test_loose_words_yield_to_unambiguous_ones():
     arrays = {"val_logits": Z[:24], "val_labels": Y[:24], "test_logits": Z[24:], "test_labels": Y[24:]}
     data = load(npz(**arrays, final_logits=9 * Z, holdout_labels=Y), name="a.npz")
     np.testing.assert_array_equal(data.validation.logits, Z[:24])
@@ -85,7 +85,7 @@ def test_loose_words_give_way_to_plain_ones():
     ("first", "second", "name"),
     [("val", "test", "logits"), ("holdout", "final", "logits"), ("resnet_val", "resnet_test", "resnet")],
 )
-def test_a_pair_of_uploads_is_not_named_by_its_side(first, second, name):
+def test_a_pair_of_uploads_is_not_named_after_its_split(first, second, name):
     files = [(f"{stem}.npz", npz(logits=Z, labels=Y)) for stem in (first, second)]
     assert load(files).name == name
     assert load(val=files[0], test=files[1]).name == name
@@ -109,7 +109,7 @@ def test_four_files_by_name():
     np.testing.assert_array_equal(data.test.labels, Y[24:])
 
 
-def test_one_side_alone_is_split():
+def test_a_single_split_is_split_again():
     data = load(npz(test_logits=Z, test_labels=Y), name="a.npz", val_fraction=0.25)
     assert (len(data.validation), len(data.test)) == (15, 45)
 
@@ -128,7 +128,7 @@ def test_training_arrays_are_left_out():
     assert "ignored_arrays" in codes(data)
 
 
-def test_sides_given_as_files_win_over_names():
+def test_splits_given_as_arguments_override_names():
     one, two = npz(test_logits=Z[:30], test_labels=Y[:30]), npz(logits=Z[30:], labels=Y[30:])
     data = load(val=[("a.npz", one)], test=[("b.npz", two)])
     np.testing.assert_array_equal(data.validation.logits, Z[:30])
@@ -139,7 +139,7 @@ def test_sides_given_as_files_win_over_names():
 
 
 @pytest.mark.parametrize("side", ["val", "test"])
-def test_one_side_argument_needs_the_other(side):
+def test_val_needs_test_and_vice_versa(side):
     with pytest.raises(LogitFileError, match="as well"):
         load(**{side: [("a.npz", npz(logits=Z, labels=Y))]})
 
@@ -191,7 +191,7 @@ def test_a_pair_of_unequal_length(names, order):
         load(files)
 
 
-def test_a_list_that_is_no_array_matters_only_where_it_is_needed():
+def test_a_list_that_is_not_an_array_matters_only_if_it_is_needed():
     assert load(pickled({"logits": Z, "labels": Y, "layers": ["conv", 3, [1, 2]]}), name="a.pkl").classes == 4
     with pytest.raises(LogitFileError, match="array 'labels' is a list of unequal or mixed entries"):
         load(pickled({"logits": Z, "labels": ["cat", 3]}), name="a.pkl")
@@ -208,7 +208,7 @@ def test_a_list_that_is_no_array_matters_only_where_it_is_needed():
         (Z + 1j, "complex"),
     ],
 )
-def test_arrays_that_hold_no_numbers_are_named_with_their_cure(array, problem, protocol):
+def test_arrays_without_numbers_are_named_with_a_fix(array, problem, protocol):
     content = pickled({"model": {"logits": array}, "labels": Y}, protocol)
     with pytest.raises(LogitFileError, match=rf"^a\.pkl: array 'model\.logits' holds {problem}"):
         load(content, name="a.pkl")

@@ -17,7 +17,7 @@ from tests.tolerance import assert_within, float32_bound
 
 
 def binned_error(confidence: np.ndarray, hit: np.ndarray, bins: int = 15) -> float:
-    """Plain ECE, written here so that the simulator is not judged by the package it will judge."""
+    """Plain ECE, written here so that the simulator is not tested with the package that it tests."""
     cell = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     return sum(abs((confidence - hit)[cell == b].sum()) for b in range(bins)) / len(confidence)
 
@@ -166,7 +166,7 @@ def test_conditional_error_is_the_limit_of_the_binned_error() -> None:
     assert binned_error(confidence, hit) == pytest.approx(data.conditional_calibration_error(confidence), abs=0.004)
 
 
-def test_errors_count_a_changed_prediction_by_its_own_truth() -> None:
+def test_errors_use_the_truth_of_a_changed_prediction() -> None:
     data = simulate(500, 5, seed=0)
     second = np.argsort(data.logits, axis=1)[:, -2]
     truth = softmax(data.logits.astype(np.float64) / data.temperature[:, None], axis=1)

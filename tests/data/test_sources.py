@@ -1,4 +1,4 @@
-"""Open files, uploads and arrays in memory come through the same door as paths."""
+"""Open files, uploads and arrays in memory are loaded like paths."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_bytes_in_memory():
     assert (named.name, named.content_hash) == ("b", PLAIN.content_hash)
 
 
-def test_uploads_go_by_their_names():
+def test_uploads_are_named_by_their_files():
     data = load([Upload(npz(x=Z), "logits.npz"), Upload(npz(x=Y), "labels.npz")])
     assert data.content_hash == PLAIN.content_hash
     assert "guessed_roles" not in codes(data)
@@ -55,7 +55,7 @@ def test_uploads_go_by_their_names():
         load(Upload(b"", "/etc/evil.npz"))
 
 
-def test_a_file_without_a_name_or_a_way_back():
+def test_a_stream_without_a_name_that_cannot_seek():
     with tempfile.TemporaryFile() as stream:  # its name is a number
         stream.write(CONTENT)
         assert load(stream, name="c.npz").name == "c"
@@ -64,7 +64,7 @@ def test_a_file_without_a_name_or_a_way_back():
     assert load(read_once).content_hash == PLAIN.content_hash
 
 
-def test_text_that_was_opened_as_text():
+def test_a_file_opened_in_text_mode():
     table = pd.DataFrame(Z, columns=[f"logit_{k}" for k in range(4)]).assign(label=Y).to_csv(index=False)
     assert load(io.StringIO(table), name="a.csv").classes == 4
 
@@ -84,7 +84,7 @@ def test_files_that_cannot_be_read(tmp_path):
         load(odd)
 
 
-def test_a_saved_calibrator_is_said_to_be_one(tmp_path):
+def test_a_saved_calibrator_is_recognised(tmp_path):
     sc.TS().fit(Z, Y).save(tmp_path / "ts.safetensors")
     with pytest.raises(LogitFileError, match=r"ts\.safetensors: is a saved calibrator, not logits; .*load_calibrator"):
         load(tmp_path / "ts.safetensors")
@@ -114,7 +114,7 @@ def test_bfloat16_in_memory():
     assert "coarse_dtype" in codes(data)
 
 
-def test_arrays_that_are_none():
+def test_arrays_that_are_not_arrays():
     with pytest.raises(LogitFileError, match="array 'logits' is a list that cannot be made an array"):
         from_arrays(logits=[[1.0, 2.0], [3.0]], labels=[0, 1])
     with pytest.raises(LogitFileError, match="has 60 rows but array 'labels' has 59 entries"):
@@ -144,14 +144,14 @@ WRONG_PARTS = {
 
 
 @pytest.mark.parametrize("case", WRONG_PARTS)
-def test_hand_made_parts_are_held_against_their_form(case):
+def test_parts_made_by_hand_are_checked(case):
     make, words = WRONG_PARTS[case]
     with pytest.raises(LogitFileError, match=words) as caught:
         make()
     assert str(caught.value).endswith("from_arrays converts and checks arrays of any kind.")
 
 
-def test_hand_made_parts_in_form_are_taken_as_they_are():
+def test_valid_parts_made_by_hand_are_not_copied():
     part = Part(Z, Y, features=Z, cw_l2=np.full(60, np.nan), group=np.array(["a"] * 60))
     assert part.logits is Z
     assert len(Part(Z[:0], Y[:0])) == 0

@@ -37,7 +37,7 @@ def test_subsets_are_nested_and_in_proportion(labels, seed, data):
         assert abs(np.sum(labels[inner] == label) - quota) <= 2
 
 
-def test_seed_decides():
+def test_the_seed_determines_the_split():
     labels = np.repeat(np.arange(10), 50)
     first, again, other = (stratified_split(labels, 0.5, seed)[0] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)

@@ -1,4 +1,4 @@
-"""What `fit` reads, `apply` reads: the same forms of logits, without labels."""
+"""`apply` reads the same forms of logits as `fit`, without labels."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_sample():
     np.testing.assert_array_equal(read(npz(logits=Z[0]), classes=4).logits, Z[:1])
 
 
-def test_sides_are_read_alike():
+def test_both_splits_are_read_alike():
     content = npz(val_logits=SIGMOID, test_logits=SIGMOID * 9)
     parts = Document.open(content, name="a.npz").logits()
     assert set(parts) == {"val_", "test_"}
@@ -108,7 +108,7 @@ def test_notices_of_the_file_are_kept():
     assert next(iter(Document.open(pickled({"logits": Z}), name="a.p").logits().values())).notices == ()
 
 
-def test_rounded_probabilities_are_read_as_fit_reads_them():
+def test_apply_reads_rounded_probabilities_as_fit_does():
     rows = np.round(softmax(4 * Z, axis=1), 3)
     part = read(npz(probs=rows))
     assert part.logits.min() == np.float32(np.log(0.0005))

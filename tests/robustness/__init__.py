@@ -1,1 +1,1 @@
-"""What the tool promises under bad input, load and hostile files."""
+"""Tests of bad input, load and hostile files."""

@@ -1,4 +1,4 @@
-"""All odd files in one line: the written-out ones first, then damage to sound ones for as long as asked."""
+"""All odd files in one sequence: the hand-written ones first, then damaged copies of valid ones."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ WITHIN = 1.20
 
 @dataclass
 class Told:
-    """What one session has to report."""
+    """The results of one session."""
 
     number: int
     page_changes: list[tuple[float, float]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Told:
 
 @dataclass
 class Outcome:
-    """What all of them have to report, and what the server's process weighed."""
+    """The results of all sessions, and the memory of the server's process."""
 
     sessions: int
     minutes: float

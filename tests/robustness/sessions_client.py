@@ -1,4 +1,4 @@
-"""A visitor without a window: speaks the dashboard's own protocol over a websocket and reads all that is sent.
+"""A client without a browser: speaks the dashboard's protocol over a websocket and reads everything it is sent.
 
 What a browser would show arrives as protocol buffers whose texts are plain UTF-8, so a word that a session may not see
 can be looked for in the bytes themselves: in words, tables, figures and file names alike.
@@ -31,7 +31,7 @@ MARKER = re.compile(rb"zq(\d{3})marker")
 """Words of this form say which session's file they come from."""
 
 UNFORESEEN = (b"Unexpected error", b"Traceback (most recent call last)")
-"""What the dashboard says when something went wrong that nobody thought of."""
+"""The message that the dashboard shows for an unexpected error."""
 
 WIDGET = re.compile(r"^\$\$ID-[0-9a-f]+-(.+)$")
 

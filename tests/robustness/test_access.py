@@ -68,7 +68,7 @@ def test_no_more_files_than_one_data_set_has() -> None:
      "in/..\\..\\secret.npz", "\\\\?\\C:\\x", "in/loop/a.npz", "in/loop", "fifo.npz", "x" * 5000, "\ud800.npz",
      "in/a.npz/", "in/a.npz/.", "in/A\u0300.npz"],
 )  # fmt: skip
-def test_the_servers_folder_is_not_left(place: str, tmp_path: Path) -> None:
+def test_no_path_leaves_the_servers_folder(place: str, tmp_path: Path) -> None:
     """Only plain files below it, without a link on the way; no listing shows anything else."""
     folder = tmp_path / "open"
     (folder / "in").mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_the_servers_folder_is_not_left(place: str, tmp_path: Path) -> None:
         assert handed.whole == (folder / "in" / "a.npz",)
 
 
-def test_pages_write_no_markup_of_their_own_making() -> None:
+def test_pages_write_no_html() -> None:
     """`unsafe_allow_html` is nowhere, and `st.html` is given constants only: no user text can reach either."""
     for path in PAGE_FILES:
         tree = ast.parse(path.read_text())
@@ -117,7 +117,7 @@ def test_pages_write_no_markup_of_their_own_making() -> None:
 
 @pytest.mark.counts("access: hostile names on pages and in figures")
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_markdown_shows_names_letter_by_letter(name: str) -> None:
+def test_markdown_shows_names_unchanged(name: str) -> None:
     """Every mark of Markdown, HTML and formulas is escaped, and the text is on one line."""
     shown = plain_text(name)
     assert "\n" not in shown
@@ -130,7 +130,7 @@ def test_markdown_shows_names_letter_by_letter(name: str) -> None:
 
 @pytest.mark.counts("access: hostile names on pages and in figures")
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_figures_show_names_letter_by_letter(name: str) -> None:
+def test_figures_show_names_unchanged(name: str) -> None:
     """Plotly reads tags, entities, `%{...}` and `$...$`: none of them may come from a name."""
     shown = plain(name)
     assert "<" not in shown

@@ -45,7 +45,7 @@ def test_a_sample_of_the_odd_files(
     assert faults(outcomes) == []
 
 
-def test_the_generator_repeats_itself_and_is_large() -> None:
+def test_the_generator_is_deterministic_and_large() -> None:
     first, second = cases(seed=3), cases(seed=3)
     canary = Path("canary")
     assert len(first) == FULL >= 2000
@@ -56,8 +56,8 @@ def test_the_generator_repeats_itself_and_is_large() -> None:
     assert any(one.make(canary) != two.make(canary) for one, two in list(zip(first, other, strict=True))[-50:])
 
 
-def test_the_judge_sees_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trial itself is tried: each of these breaks a promise."""
+def test_the_worker_detects_every_kind_of_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial itself is tested: each of these breaks a promise."""
     monkeypatch.setattr("tests.robustness.trial.SECONDS", 0.0)
     sound = Case("a.npz", "sound", lambda _: npz(logits=Z, labels=Y))
     (outcome,) = tried([sound], tmp_path)
@@ -115,7 +115,7 @@ def test_a_table_of_many_text_columns_is_refused() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_file_names(name: str) -> None:
-    """As a browser or a script may hand them over."""
+    """Names as a browser or a script may pass them."""
     data = sc.load(npz(logits=Z, labels=Y), name=f"{name}.npz")
     assert data.name.isprintable()
     assert all(str(notice).isprintable() for notice in data.notices)
@@ -126,7 +126,7 @@ def test_file_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE_NAMES if name.strip()])
 def test_names_inside_files_can_be_written_anywhere(name: str) -> None:
-    """No control character, no half of a surrogate pair and no turned writing comes through the door."""
+    """No control character, lone surrogate or direction mark survives loading."""
     content = npz(**{**rich(), "test_group": np.full(30, name), "class_names": np.array([name, "b", "c", "d"])})
     data = sc.load(content, name="a.npz")
     assert data.class_names is not None
@@ -136,7 +136,7 @@ def test_names_inside_files_can_be_written_anywhere(name: str) -> None:
         assert not set(text) & set("\n\r\t\x00\x07\x1b\u202e\ufeff")
 
 
-def test_text_labels_are_held_against_names_cleaned_alike() -> None:
+def test_text_labels_and_class_names_are_cleaned_alike() -> None:
     names = np.array(["a\x1b", "b", "c", "d"])
     data = sc.load(npz(logits=Z, labels=names[Y], class_names=names), name="a.npz")
     assert data.class_names == ("a?", "b", "c", "d")

@@ -66,7 +66,7 @@ FOUR = [name for name in DEGENERATE if name not in (MANY, "two classes")]
 
 @pytest.mark.parametrize("id", ALL)
 def test_fitted_on_one_and_applied_to_another(id: str) -> None:
-    """What was learned at one edge holds at every other one: nothing that is divided by there is next to zero."""
+    """A method fitted on one edge case can be applied to every other one."""
     for name in FOUR:
         data: Problem = problem(name)
         calibrator = get(id, **QUICK.get(id, {})).fit(data.logits, data.labels, **data.fit_arguments())
@@ -115,7 +115,7 @@ def test_metrics(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_floors(name: str) -> None:
-    """What chance alone would show lies in [0, 1]."""
+    """Noise floors lie in [0, 1]."""
     data: Problem = problem(name)
     confidence, _ = sc.metrics.top_label(softmax(data.logits), data.labels)
     for metric in ("ece", "adaece", "smece", "smce"):

@@ -1,4 +1,4 @@
-"""What breaks beneath the program: a full disk at any point of a save, and work that raises anything."""
+"""Faults of the system: a full disk at any point of a save, and jobs that raise any exception."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ except WorkspaceError as error:
 
 
 @pytest.mark.parametrize("kind", ["calibrator", "probabilities"])
-def test_other_files_are_kept_alike(kind: str, data: sc.LogitSet, tmp_path: Path) -> None:
+def test_existing_files_of_other_kinds_are_kept_too(kind: str, data: sc.LogitSet, tmp_path: Path) -> None:
     fitted = sc.calibrators.get("ts").fit(data.validation.logits, data.validation.labels)
     path = tmp_path / ("kept.safetensors" if kind == "calibrator" else "kept.npz")
 
@@ -157,7 +157,7 @@ def test_other_files_are_kept_alike(kind: str, data: sc.LogitSet, tmp_path: Path
 
 @pytest.mark.parametrize("command", ["compare", "apply"])
 def test_commands_leave_the_old_file(command: str, data: sc.LogitSet, tmp_path: Path, capsys: Any) -> None:
-    """A result written before is not lost to a disk that is full now."""
+    """An existing result is not lost when the disk is full."""
     bundle, calibrator = tmp_path / "data.npz", tmp_path / "ts.safetensors"
     save_bundle(data, bundle)
     sc.calibrators.get("ts").fit(data.validation.logits, data.validation.labels).save(calibrator)
@@ -178,7 +178,7 @@ def test_commands_leave_the_old_file(command: str, data: sc.LogitSet, tmp_path: 
     assert len(old.read_bytes()) > 100
 
 
-def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     """`--json /dev/null` by root would otherwise take the device away from everybody."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -197,7 +197,7 @@ def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
 
 
 class Unspeakable(Exception):
-    """An error that cannot be put into words."""
+    """An error whose message cannot be formatted."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -234,7 +234,7 @@ def ended(job: Job) -> Job:
 
 @pytest.mark.counts("faults: kinds of error raised by a worker")
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseException, job_list: JobList) -> None:
+def test_a_failed_job_is_reported_in_one_sentence_and_the_next_runs(error: BaseException, job_list: JobList) -> None:
     def fails(run: Any) -> None:
         raise error
 
@@ -248,14 +248,14 @@ def test_work_that_raises_is_told_in_a_sentence_and_the_next_runs(error: BaseExc
     assert (after.state, done.is_set()) == ("done", True)
 
 
-def test_work_that_was_cancelled_is_no_failure(job_list: JobList) -> None:
+def test_a_cancelled_job_is_not_a_failure(job_list: JobList) -> None:
     def stops(run: Any) -> None:
         raise Cancelled("The computation was cancelled.")
 
     assert ended(job_list.start("Fit it", stops, kind="compare", data_hash="a")).state == "cancelled"
 
 
-def test_a_system_without_threads_is_told_in_a_sentence(job_list: JobList, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_threads_is_reported(job_list: JobList, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -268,7 +268,7 @@ def test_a_system_without_threads_is_told_in_a_sentence(job_list: JobList, monke
 
 
 def test_a_failed_job_is_shown_in_the_sidebar_and_the_page_goes_on() -> None:
-    """The dashboard itself: a job's thread is told to exit, the sentence is drawn, and the next job is done."""
+    """In the dashboard: a job's thread exits, the message is shown, and the next job runs."""
 
     def exits(run: Any) -> None:
         raise SystemExit(1)

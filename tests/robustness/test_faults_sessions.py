@@ -1,4 +1,4 @@
-"""The line is cut, the server is killed: the session is kept or restored, and a sentence is shown."""
+"""The connection is lost or the server is killed: the session is kept or restored, and a message is shown."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def with_fit(visitor: Visitor, folder: Path, number: int, *, epochs: int = 20) -
 
 
 @pytest.mark.counts("faults: lines cut during a fit")
-def test_a_cut_line_is_taken_up_again_with_everything_on_the_desk(tmp_path: Path) -> None:
-    """Cut while a fit runs: the fit goes on, and the same session finds its file and its rows."""
+def test_a_lost_connection_resumes_with_the_whole_session(tmp_path: Path) -> None:
+    """The connection is lost during a fit: the fit continues, and the same session keeps its file and its rows."""
     with running(tmp_path / "server.log") as server:
         visitor = Visitor(server.address)
         with_fit(visitor, tmp_path, 7)
@@ -57,7 +57,7 @@ def test_a_cut_line_is_taken_up_again_with_everything_on_the_desk(tmp_path: Path
 
 
 def in_a_thread_of_its_own(work: Callable[[], None]) -> None:
-    """Playwright allows itself once a thread, and the other browser tests have theirs in this one."""
+    """Playwright allows one instance per thread, and the other browser tests use this thread's."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -81,7 +81,7 @@ def idle(page: Page) -> None:
 
 @pytest.mark.long
 @pytest.mark.counts("faults: servers killed during a fit")
-def test_a_server_killed_during_a_fit_is_told_and_a_workspace_brings_everything_back(tmp_path: Path) -> None:
+def test_a_server_killed_during_a_fit_is_reported_and_a_workspace_restores_everything(tmp_path: Path) -> None:
     path = executable()
     assert path is not None, ADVICE
     in_a_thread_of_its_own(lambda: _killed_and_back(path, tmp_path))

@@ -140,7 +140,7 @@ def test_a_few_methods_give_the_same_bits_beside_other_fits(record_property: Cal
     assert anew == alone
 
 
-def test_a_thread_that_begins_while_another_is_alone_gets_its_threads(two_threads: None) -> None:
+def test_a_thread_that_starts_beside_single_threaded_work_gets_its_threads(two_threads: None) -> None:
     def number(elements: int) -> int:
         with threads_for(elements):
             return torch.get_num_threads()
@@ -154,7 +154,7 @@ def test_a_thread_that_begins_while_another_is_alone_gets_its_threads(two_thread
     assert in_a_new_thread(torch.get_num_threads) == 2
 
 
-def test_the_number_of_threads_comes_back_after_any_order_of_comings_and_goings(two_threads: None) -> None:
+def test_the_number_of_threads_is_restored_in_any_order_of_entry_and_exit(two_threads: None) -> None:
     rounds = np.random.default_rng(0).uniform(0, 0.002, (4, 30))
 
     def come_and_go(pauses: np.ndarray) -> set[int]:
@@ -176,7 +176,7 @@ def test_the_number_of_threads_comes_back_after_any_order_of_comings_and_goings(
     assert in_a_new_thread(torch.get_num_threads) == 2
 
 
-def test_a_large_fit_does_not_depend_on_who_is_alone_meanwhile(two_threads: None) -> None:
+def test_a_large_fit_does_not_depend_on_single_threaded_work_beside_it(two_threads: None) -> None:
     """A sum over many rows differs in its last bits between one thread and two."""
     alone = in_a_new_thread(bits, "matrix", 0, LARGE)
     with one_thread():

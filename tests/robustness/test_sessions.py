@@ -1,4 +1,4 @@
-"""Many sessions at once, in short: nobody sees another's file, memory comes back, caches are bounded."""
+"""Many sessions at once, in short: no session sees another's file, memory is released, caches are bounded."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_few_sessions_side_by_side(tmp_path: Path, record_property: Record) ->
 
 
 def listening(port: int) -> set[str]:
-    """The addresses at which someone listens on a port, by the kernel's own account."""
+    """Return the addresses on which a port is open, according to the kernel."""
     found = set()
     for file, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]:
@@ -95,8 +95,8 @@ def test_every_cache_is_bounded() -> None:
         assert 0 < bound.value <= 1000, f"the cache at {place} is not bounded"
 
 
-def test_memory_is_given_back_when_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a job that still runs is told to stop."""
+def test_memory_is_released_when_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is still running is cancelled."""
     released = threading.Semaphore(0)
     monkeypatch.setattr(memory, "release", released.release)
     monkeypatch.setattr(memory, "DELAY", 0.2)
@@ -150,7 +150,7 @@ over.set()
 
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="the options are glibc's")
-def test_what_threads_have_freed_goes_back_while_they_live() -> None:
+def test_memory_freed_by_running_threads_is_returned() -> None:
     """With the environment of `smart dashboard`. A server's threads do not end: they wait for the next request."""
     done = subprocess.run(
         [sys.executable, "-c", FREED_IN_THREADS],

@@ -1,4 +1,4 @@
-"""Odd files tried in processes of their own, each within limits, and what came of them in a table."""
+"""Odd files loaded in separate processes with limits, and a table of the outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH = 500
 """Files on disk, and tried by one process."""
 
 UNTOLD = re.compile(r"Traceback|File \"|0x[0-9a-fA-F]{5,}|object at |<class |\bline \d+, in ")
-"""What a traceback or a bare object would leave in a sentence."""
+"""Signs of a traceback or of an object's repr in a message."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def judge(case: Case, name: str, answer: dict[str, Any]) -> Outcome:
-    """Hold an answer against every promise."""
+    """Check an answer against every promise."""
     result, said = answer["outcome"], answer["said"]
     faults = [f"did {what}" for what in answer["did"]]
     if answer["described"]:

@@ -31,7 +31,7 @@ FORBIDDEN = (
     "ctypes.dlopen", "ctypes.cdata", "webbrowser.open", "pty.spawn", "sqlite3.connect", "pickle.find_class",
     "code.__new__", "function.__new__",
 )  # fmt: skip
-"""Audit events that reading a file has no business to raise."""
+"""Audit events that reading a file must not raise."""
 
 
 class Watch:
@@ -71,13 +71,13 @@ def forget_peak() -> None:
 
 
 def limit_memory() -> None:
-    """Beyond this the kernel says no, whatever a file asks for."""
+    """Set a hard memory limit that the kernel enforces."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + SPARE, size + SPARE))
 
 
 def sound(data: sc.LogitSet) -> str:
-    """What is wrong with a set that came through the door; empty if nothing is."""
+    """Return what is wrong with a loaded set; empty if nothing is."""
     import numpy as np
 
     wrong = []

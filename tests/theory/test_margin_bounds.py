@@ -126,7 +126,7 @@ def test_cases() -> None:
 
 
 def test_a_margin_of_zero_is_necessary_for_1_over_k_but_not_sufficient() -> None:
-    """The third case says that some row with m = 0 gets there, not that each does."""
+    """The third case says that some row with m = 0 reaches the target, not that every row does."""
     assert top(np.zeros(3), 1.0) == pytest.approx(1 / 3)
     assert min(top(np.array([1.0, 1.0, 0.0]), t) for t in np.geomspace(0.01, 100, 50)) > 1 / 3
 

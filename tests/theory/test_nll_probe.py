@@ -57,7 +57,7 @@ def test_derivatives_are_those_of_finite_differences(
     assert witness(terms, probe).value == pytest.approx(base, abs=1e-12)
 
 
-def test_derivatives_of_smooth_stretches_to_many_digits() -> None:
+def test_derivatives_with_a_smooth_probe_to_many_digits() -> None:
     z, y = rows(400, 6, seed=2)
     terms = local_terms(z, y, 1.3)
     chosen = terms.within(0.5, 4.0)

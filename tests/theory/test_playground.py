@@ -95,12 +95,12 @@ def test_a_law_goes_through_its_knots_and_stays_between_them() -> None:
             knot_law(*bad)
 
 
-def test_which_laws_can_be_told() -> None:
+def test_which_laws_are_identifiable() -> None:
     assert all(identifiable(law) for law in LAWS.values())
     assert not identifiable(knot_law((0.0, 3.0, 6.0), (1.0, 1.0, 5.0)))
 
 
-def test_before_any_fit_the_law_is_there() -> None:
+def test_the_law_is_available_before_any_fit() -> None:
     blank = unfitted("linear", 3, rows=300)
     np.testing.assert_allclose(blank.truth, LAWS["linear"](blank.x))
     assert np.isnan(blank.recovery(100))

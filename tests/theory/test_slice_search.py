@@ -1,4 +1,4 @@
-"""The search against brute force, on data made to conflict, and on data where nothing is to be found."""
+"""The search against brute force, on data with a conflict, and on data without one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.theory.rows import rows
 
 
 def sure(estimate: Estimate) -> float:
-    """In standard errors; what does not move at all is not sure."""
+    """The value in standard errors; 0 if the error is 0."""
     return estimate.value / estimate.error if estimate.error else 0.0
 
 
@@ -64,6 +64,6 @@ def test_a_calibrated_model_shows_no_clear_conflict() -> None:
     assert found.score < 3
 
 
-def test_too_few_misses_are_no_slice() -> None:
+def test_too_few_incorrect_samples_give_no_slice() -> None:
     z, _ = rows(200, 3)
     assert find_conflict(local_terms(z, z.argmax(axis=1), 1.0)) is None
