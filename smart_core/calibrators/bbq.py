@@ -36,7 +36,7 @@ class BBQ(TopLabelCalibrator):
     >>> import smart_core as sc
     >>> data = sc.load("sample:digits").validation
     >>> bbq = sc.BBQ().fit(data.logits, data.labels)
-    >>> bool(((bbq.values_ > 0) & (bbq.values_ < 1)).all())
+    >>> bool(((bbq.values_ > 0) & (bbq.values_ <= 1)).all())
     True
     """
 
