@@ -12,10 +12,10 @@ from pages.shared.session import LeaderboardRow
 from pages.shared.verdicts import comparison_verdict
 from smart_core import LogitSet
 from smart_core.calibrators import methods
-from smart_core.evaluation import METRICS
+from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments import Comparison, paper
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
-from smart_core.formatting import join_words, metric_value
+from smart_core.formatting import join_words
 from smart_core.metrics import reliability
 
 navigation.enter()

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.shared import cache, charts, datasets, navigation, session
 from pages.shared.components import plain_text, python_code
-from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.evaluation import HEADLINE, METRICS, metric_value
 from smart_core.figures import (
     Curve,
     confidence_histogram,
@@ -14,7 +14,7 @@ from smart_core.figures import (
     reliability_diagram,
     smooth_reliability,
 )
-from smart_core.formatting import metric_value, percent
+from smart_core.formatting import percent
 from smart_core.metrics import reliability
 
 navigation.enter()

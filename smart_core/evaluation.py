@@ -19,6 +19,7 @@ from torch import Tensor
 from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
+from smart_core.formatting import MISSING, NBSP
 from smart_core.indicators import margin
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
 from smart_core.metrics.classwise_cells import ClasswiseCells
@@ -244,6 +245,46 @@ def metric_named(name: str) -> Metric:
     if name not in METRICS:
         raise CalibrationError(f"There is no metric '{name}'; the metrics are {' '.join(METRICS)}.")
     return METRICS[name]
+
+
+def _known(metric: str | Metric) -> Metric:
+    return metric_named(metric) if isinstance(metric, str) else metric
+
+
+def metric_number(metric: str | Metric, value: float) -> str:
+    """A metric's value without its unit: two decimals of per cent, or four decimals; empty where it is not known.
+
+    >>> metric_number("ece", 0.0061), metric_number("nll", 0.2041), metric_number("ece", math.nan)
+    ('0.61', '0.2041', '')
+    """
+    if not math.isfinite(value):
+        return ""
+    return f"{100 * value:.2f}" if _known(metric).percent else f"{value:.4f}"
+
+
+def metric_value(metric: str | Metric, value: float) -> str:
+    """A metric's value with its unit: `0.61 %` for an ECE, `0.2041` for an NLL."""
+    if not math.isfinite(value):
+        return MISSING
+    return metric_number(metric, value) + (f"{NBSP}%" if _known(metric).percent else "")
+
+
+def metric_range(metric: str | Metric, low: float, high: float) -> str:
+    """Both ends of an interval without the unit: `0.43 – 0.81`."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return MISSING
+    return f"{metric_number(metric, low)} – {metric_number(metric, high)}"
+
+
+def metric_label(metric: str | Metric) -> str:
+    """A metric's name with its unit, for axes and headings: `ECE, %`."""
+    known = _known(metric)
+    return f"{known.label}, %" if known.percent else known.label
+
+
+def tick_format(metric: str | Metric) -> str:
+    """The d3 format of an axis that shows a metric."""
+    return ".1~%" if _known(metric).percent else ".3~f"
 
 
 HEADLINE = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")

@@ -1,4 +1,4 @@
-"""Numbers, counts, durations, sizes and foreign text: the one form that tables, figures, messages and pages share."""
+"""Numbers, counts, durations, sizes and text from files, as tables, figures, messages and pages write them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from smart_core.evaluation import Metric
 
 NBSP = "\u00a0"
 """A space that does not break, between a number and its unit."""
@@ -29,44 +25,6 @@ def percent(value: float, decimals: int | None = None) -> str:
     if decimals is None:
         decimals = 1 if abs(share) >= 1 or share == 0 else 2
     return f"{share:.{decimals}f}{NBSP}%"
-
-
-def _known(metric: str | Metric) -> Metric:
-    from smart_core.evaluation import metric_named  # evaluation itself formats its messages here
-
-    return metric_named(metric) if isinstance(metric, str) else metric
-
-
-def metric_number(metric: str | Metric, value: float) -> str:
-    """A metric's value without its unit: two decimals of per cent, or four decimals; empty where it is not known."""
-    if not math.isfinite(value):
-        return ""
-    return f"{100 * value:.2f}" if _known(metric).percent else f"{value:.4f}"
-
-
-def metric_value(metric: str | Metric, value: float) -> str:
-    """A metric's value with its unit: `0.61 %` for an ECE, `0.2041` for an NLL."""
-    if not math.isfinite(value):
-        return MISSING
-    return metric_number(metric, value) + (f"{NBSP}%" if _known(metric).percent else "")
-
-
-def metric_range(metric: str | Metric, low: float, high: float) -> str:
-    """Both ends of an interval without the unit: `0.43 – 0.81`."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return MISSING
-    return f"{metric_number(metric, low)} – {metric_number(metric, high)}"
-
-
-def metric_label(metric: str | Metric) -> str:
-    """A metric's name with its unit, for axes and headings: `ECE, %`."""
-    known = _known(metric)
-    return f"{known.label}, %" if known.percent else known.label
-
-
-def tick_format(metric: str | Metric) -> str:
-    """The d3 format of an axis that shows a metric."""
-    return ".1~%" if _known(metric).percent else ".3~f"
 
 
 def plural(count: int, noun: str) -> str:

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from smart_core.formatting import (
-    duration,
-    join_words,
-    metric_label,
-    metric_number,
-    metric_range,
-    metric_value,
-    percent,
-    plural,
-    shorten,
-)
+from smart_core.evaluation import metric_label, metric_number, metric_range, metric_value
+from smart_core.formatting import duration, join_words, percent, plural, shorten
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import streamlit as st
 
 from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import methods
-from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.evaluation import HEADLINE, METRICS, metric_range, metric_value
 from smart_core.experiments import Comparison, MethodResult
-from smart_core.formatting import metric_range, metric_value
 
 STALE = "settings changed: refit"
 OTHER_BINS = "other bins: re-evaluate"

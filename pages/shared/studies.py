@@ -17,9 +17,10 @@ from pages.shared.components import plain_text
 from pages.shared.jobs import Job
 from pages.shared.session import study_key
 from smart_core import Evaluation, LogitSet, evaluate
+from smart_core.evaluation import metric_value
 from smart_core.experiments.method_result import bounded, fit_key
 from smart_core.experiments.running import fit_method
-from smart_core.formatting import duration, metric_value, plural
+from smart_core.formatting import duration, plural
 from smart_core.progress import Run
 
 Settings = dict[str, Any]

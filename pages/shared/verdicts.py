@@ -9,7 +9,7 @@ from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.margin_groups import MarginGroup, margin_text, worst_group
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.calibrators import methods
-from smart_core.evaluation import METRICS
+from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments import Comparison, paper
 from smart_core.experiments.results import SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
@@ -17,7 +17,7 @@ from smart_core.experiments.shift import Shift
 from smart_core.experiments.traces import Traces
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.seed_tables import label_of
-from smart_core.formatting import join_words, metric_value, percent, plural
+from smart_core.formatting import join_words, percent, plural
 from smart_core.indicators import INDICATORS
 from smart_core.theory.playground import Playground
 

@@ -72,16 +72,16 @@ def leaderboard_text(result: Comparison) -> str:
 
 
 def _leaderboard_row(row: MethodResult, result: Comparison, width: int) -> list[str]:
-    from smart_core.evaluation import HEADLINE
+    from smart_core.evaluation import HEADLINE, metric_number
 
     if not row.available:
         return [row.label, *[""] * (width - 2), row.reason or ""]
-    ends, floor = row.intervals.get("ece"), row.floor.get("ece")
+    ends = [metric_number("ece", end) for end in row.ends("ece")]
     return [
         row.label,
         *(metric_cell(name, row.mean(name), row.std(name)) for name in HEADLINE),
-        "" if ends is None else f"{100 * ends.low:.2f}-{100 * ends.high:.2f}",
-        "" if floor is None else f"{100 * floor.q95:.2f}",
+        "-".join(ends) if all(ends) else "",
+        metric_number("ece", row.floor_q95("ece")),
         str(row.parameters),
         f"{row.fit_seconds:.1f}",
         "kept" if row.keeps_top1 else "may change",

@@ -71,13 +71,10 @@ def _write_json(value: Any, path: str) -> None:
 
 def metric_cell(name: str, mean: float, std: float) -> str:
     """Return a mean with its spread, in per cent where the metric is a fraction; empty where there is no value."""
-    from smart_core.evaluation import METRICS
+    from smart_core.evaluation import metric_number
 
-    if mean != mean:
-        return ""
-    scale, digits = (100.0, 2) if METRICS[name].percent else (1.0, 4)
-    spread = f"+-{scale * std:.{digits}f}" if std > 0.0 else ""
-    return f"{scale * mean:.{digits}f}{spread}"
+    spread = f"+-{metric_number(name, std)}" if std > 0.0 else ""
+    return metric_number(name, mean) + spread
 
 
 def notes(notices: Iterable[str]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from smart_core.evaluation import METRICS
+from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments.compare import Comparison
-from smart_core.formatting import join_words, metric_value, plural
+from smart_core.formatting import join_words, plural
 
 
 def repair_verdict(ranked: Comparison) -> str:

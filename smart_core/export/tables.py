@@ -8,9 +8,8 @@ from typing import Literal
 
 from smart_core.calibrators import methods as all_methods
 from smart_core.errors import ExportError
-from smart_core.evaluation import HEADLINE, METRICS, metric_named
+from smart_core.evaluation import HEADLINE, METRICS, metric_named, metric_number
 from smart_core.experiments.compare import Comparison, MethodResult
-from smart_core.formatting import metric_number
 
 NOTHING = "--"
 """The cell of a figure that is not there."""

@@ -9,12 +9,11 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from smart_core.evaluation import metric_named
+from smart_core.evaluation import metric_named, metric_value, tick_format
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.figures.chart import Chart, Crowd, Look, band, lay_out, line, marker
 from smart_core.figures.seed_tables import best_cell, cell_words, label_of
 from smart_core.figures.theme import ink, plain, style
-from smart_core.formatting import metric_value, tick_format
 
 BANDS_UP_TO = 6
 """Curves up to which the spread over seeds is shaded."""

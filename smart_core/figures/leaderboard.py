@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from smart_core.evaluation import Metric, metric_named
+from smart_core.evaluation import Metric, metric_named, metric_value
 from smart_core.experiments.compare import Comparison
 from smart_core.experiments.method_result import MethodResult
 from smart_core.figures.chart import Chart, Look, lay_out, legend_entry, line
 from smart_core.figures.theme import Style, ink, plain, style, translucent
-from smart_core.formatting import join_words, metric_value, plural
+from smart_core.formatting import join_words, plural
 
 ROW, FRAME = 30, 130
 """Pixels of a row, and of everything around the rows."""

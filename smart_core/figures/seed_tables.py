@@ -12,14 +12,14 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.calibrators import methods
-from smart_core.evaluation import metric_named
+from smart_core.evaluation import metric_label, metric_named, metric_number, metric_value
 from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
 from smart_core.figures.chart import Chart, Look, lay_out, legend_entry
 from smart_core.figures.theme import ink, plain, sequential, style
-from smart_core.formatting import join_words, metric_label, metric_number, metric_value, shorten
+from smart_core.formatting import join_words, shorten
 from smart_core.indicators import INDICATORS
 from smart_core.objectives import OBJECTIVES
 

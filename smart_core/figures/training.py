@@ -11,10 +11,11 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.errors import CalibrationError
+from smart_core.evaluation import metric_value, tick_format
 from smart_core.experiments.traces import Traces
 from smart_core.figures.chart import Chart, Look, lay_out, marker, panels
 from smart_core.figures.theme import SERIES, Style, plain
-from smart_core.formatting import join_words, metric_value, tick_format
+from smart_core.formatting import join_words
 from smart_core.objectives import OBJECTIVES
 from smart_core.progress import Trace
 

@@ -21,7 +21,7 @@ import smart_core
 from smart_core.analysis.margin_groups import margin_edges, margin_groups, worst_group
 from smart_core.analysis.temperature_curve import temperature_curve
 from smart_core.data.logitset import LogitSet, Part
-from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.evaluation import HEADLINE, METRICS, metric_range, metric_value
 from smart_core.experiments.running import Settings
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.chart import Chart
@@ -30,7 +30,7 @@ from smart_core.figures.margin_groups import margin_group_grid
 from smart_core.figures.reliability import Curve, reliability_diagram
 from smart_core.figures.seed_tables import sensitivity_heatmap
 from smart_core.figures.temperature import temperature_chart
-from smart_core.formatting import MISSING, metric_range, metric_value, percent, plural, shorten
+from smart_core.formatting import MISSING, percent, plural, shorten
 from smart_core.indicators import INDICATORS
 from smart_core.metrics import reliability as reliability_table
 from smart_core.metrics.bootstrap import bootstrap_reliability_band

@@ -20,8 +20,9 @@ from pages.shared.session import LeaderboardRow, LoadedDataset, Session, row_key
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet, Part
+from smart_core.evaluation import metric_value
 from smart_core.experiments import MethodResult
-from smart_core.formatting import join_words, metric_value
+from smart_core.formatting import join_words
 from tests.app.driver import open_page, plain_ece, wait
 from tests.conftest import ROOT
 
