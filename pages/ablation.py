@@ -18,8 +18,8 @@ from smart_core.experiments.data_efficiency import DEFAULT_METHODS, sizes_up_to
 from smart_core.experiments.running import unavailable
 from smart_core.experiments.traces import DEFAULT_OBJECTIVES, Traces
 from smart_core.figures import divergence_chart, efficiency_curves, gradient_chart, seed_table_heatmap
-from smart_core.indicators import INDICATORS
-from smart_core.objectives import OBJECTIVES
+from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.progress import Run
 
 navigation.enter()

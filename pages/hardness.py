@@ -14,7 +14,7 @@ from pages.shared.verdicts import hardness_verdict
 from smart_core import LogitSet
 from smart_core.attacks import carlini_wagner_l2
 from smart_core.figures import hardness_scatter
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.progress import Run
 
 navigation.enter()

@@ -13,8 +13,8 @@ from smart_core import LogitSet
 from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.experiments.running import fit_method
 from smart_core.figures import temperature_chart
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import join_words
-from smart_core.indicators import INDICATORS
 from smart_core.progress import Run
 
 navigation.enter()

@@ -48,11 +48,11 @@ _MODULES = {
     "experiments": "smart_core.experiments",
     "export": "smart_core.export",
     "figures": "smart_core.figures",
-    "indicators": "smart_core.indicators",
+    "indicators": "smart_core.fitting.indicators",
     "metrics": "smart_core.metrics",
-    "objectives": "smart_core.objectives",
+    "objectives": "smart_core.fitting.objectives",
     "paper": "smart_core.experiments.paper",
-    "profile": "smart_core.profile",
+    "profile": "smart_core.fitting.profile",
     "report": "smart_core.report",
 }
 

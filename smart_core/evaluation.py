@@ -19,8 +19,8 @@ from torch import Tensor
 from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
+from smart_core.fitting.indicators import margin
 from smart_core.formatting import MISSING, NBSP
-from smart_core.indicators import margin
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.metrics.proper import SMALLEST_PROBABILITY

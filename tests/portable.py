@@ -38,7 +38,7 @@ SHORT = tuple(
         *("calibrators/test_cts.py", "calibrators/test_isotonic.py", "calibrators/test_lbfgs.py"),
         *("calibrators/test_matrix.py", "calibrators/test_smart.py", "calibrators/test_ts.py"),
         *("metrics/test_binned.py", "metrics/test_classwise.py", "theory/test_margin_bounds.py"),
-        *("test_evaluation.py", "test_inference.py", "test_profile.py", "test_training.py"),
+        *("test_evaluation.py", "test_profile.py", "test_training.py"),
     )
 )
 """Those whose bounds are nearest to the arithmetic."""

@@ -7,7 +7,7 @@ import torch
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from smart_core.indicators import INDICATORS, Standardizer
+from smart_core.fitting.indicators import INDICATORS, Standardizer
 
 
 def test_indicators_against_numpy():

@@ -16,9 +16,8 @@ ENGINE = ROOT / "smart_core"
 LAYERS = [
     {"errors", "types"},
     {"progress", "device", "formatting"},
-    {"kernels", "data", "training", "indicators"},
-    {"profile", "metrics"},
-    {"objectives"},
+    {"kernels", "data"},
+    {"fitting", "metrics"},
     {"calibrators", "attacks"},
     {"evaluation"},
     {"experiments", "analysis"},

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smart_core.objectives import OBJECTIVES, charbonnier_soft_ece, soft_bin_weights, soft_ece
-from smart_core.profile import build_profile
+from smart_core.fitting.objectives import OBJECTIVES, charbonnier_soft_ece, soft_bin_weights, soft_ece
+from smart_core.fitting.profile import build_profile
 
 SETTINGS = {"sigma": 0.05, "delta": 1e-3, "bins": 15}
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smart_core.profile import DIRECT_UP_TO, DirectProfile, TableProfile, build_profile
+from smart_core.fitting.profile import DIRECT_UP_TO, DirectProfile, TableProfile, build_profile
 
 TEMPERATURES = np.concatenate([np.geomspace(0.1, 20.0, 61), [0.1 * 2 ** (1 / 12), 0.137, 19.99]])
 

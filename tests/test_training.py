@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from smart_core.errors import Cancelled
+from smart_core.fitting.training import Adam, Schedule, train
 from smart_core.progress import Run
-from smart_core.training import Adam, Schedule, train
 from tests.tolerance import assert_within, float32_bound
 
 

@@ -17,8 +17,8 @@ from smart_core.experiments.shift import Shift
 from smart_core.experiments.traces import Traces
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.seed_tables import label_of
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import join_words, percent, plural
-from smart_core.indicators import INDICATORS
 from smart_core.theory.playground import Playground
 
 MAX_SHIFTS = 3

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.analysis.correlation import Correlation, correlate
 from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.errors import CalibrationError
-from smart_core.indicators import scalar_indicator
+from smart_core.fitting.indicators import scalar_indicator
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import Part

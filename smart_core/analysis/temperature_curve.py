@@ -16,7 +16,7 @@ from smart_core.calibrators import Calibrator, TemperatureCalibrator, mlp
 from smart_core.calibrators.smart import SMART, temperature_map
 from smart_core.errors import CalibrationError
 from smart_core.experiments.results import OverSeeds
-from smart_core.indicators import scalar_indicator
+from smart_core.fitting.indicators import scalar_indicator
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import Part

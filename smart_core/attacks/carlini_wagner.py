@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from smart_core.errors import AttackError, SmartError
+from smart_core.fitting.training import BETA1, BETA2, EPSILON
 from smart_core.formatting import plural, printable
-from smart_core.training import BETA1, BETA2, EPSILON
 
 Model = Callable[[Tensor], Tensor]
 """Images (B, ...) -> logits (B, K)."""

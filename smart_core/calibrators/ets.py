@@ -14,7 +14,7 @@ from smart_core.calibrators.rows import row_chunks
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk
-from smart_core.profile import GAP_FLOOR, gaps
+from smart_core.fitting.profile import GAP_FLOOR, gaps
 from smart_core.progress import Run
 from smart_core.types import FloatArray, Logits, Probabilities
 

@@ -13,7 +13,7 @@ from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.candidate_ece import candidate_ece
 from smart_core.calibrators.settings import setting
 from smart_core.device import precise, rows_per_chunk
-from smart_core.profile import gaps
+from smart_core.fitting.profile import gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 

@@ -13,10 +13,10 @@ from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import T_HIGH, T_LOW
 from smart_core.device import precise
-from smart_core.indicators import Standardizer
-from smart_core.profile import Profile, build_profile, gaps
+from smart_core.fitting.indicators import Standardizer
+from smart_core.fitting.profile import Profile, build_profile, gaps
+from smart_core.fitting.training import Schedule, train
 from smart_core.progress import Run
-from smart_core.training import Schedule, train
 from smart_core.types import Logits, Probabilities
 
 START_SPREAD = 0.1

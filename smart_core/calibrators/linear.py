@@ -23,7 +23,7 @@ from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise, rows_per_chunk, widen
-from smart_core.profile import GAP_FLOOR, gaps
+from smart_core.fitting.profile import GAP_FLOOR, gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 

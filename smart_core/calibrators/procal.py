@@ -16,7 +16,7 @@ from smart_core.calibrators.rows import map_rows, row_chunks
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import spread
 from smart_core.device import precise, rows_per_chunk
-from smart_core.profile import gaps
+from smart_core.fitting.profile import gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 

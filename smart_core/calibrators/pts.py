@@ -16,11 +16,11 @@ from smart_core.calibrators.smart import validation_observer
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise
-from smart_core.indicators import Standardizer
-from smart_core.objectives import OBJECTIVES
-from smart_core.profile import build_profile
+from smart_core.fitting.indicators import Standardizer
+from smart_core.fitting.objectives import OBJECTIVES
+from smart_core.fitting.profile import build_profile
+from smart_core.fitting.training import Schedule, train
 from smart_core.progress import Run
-from smart_core.training import Schedule, train
 from smart_core.types import Logits
 
 CLIP = 100.0

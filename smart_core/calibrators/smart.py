@@ -19,12 +19,12 @@ from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
-from smart_core.indicators import INDICATORS, LARGEST, Standardizer
+from smart_core.fitting.indicators import INDICATORS, LARGEST, Standardizer
+from smart_core.fitting.objectives import OBJECTIVES
+from smart_core.fitting.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
+from smart_core.fitting.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.metrics import ece
-from smart_core.objectives import OBJECTIVES
-from smart_core.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
 from smart_core.progress import Run
-from smart_core.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.types import Logits
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class SMART(TemperatureCalibrator):
     """`q = softmax(z / T(m))`, `T(m) = softplus(W2 relu(W1 x + b1) + b2) + 0.1`, x the standardised margin m.
 
     The margin m is the largest minus the second largest logit; the 49 parameters minimise the Charbonnier-SoftECE of
-    `smart_core.objectives` by Adam. Departures from the paper: its text has mini-batches of 1024 and names no start.
+    `fitting.objectives` by Adam. Departures from the paper: its text has mini-batches of 1024 and names no start.
     Here batches are full and patience ends the training, as in the authors' code (whose default has two hidden layers),
     the epoch of least loss is restored, and the map starts flat at the temperature of TS (`init="random"` does not).
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from smart_core import kernels
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import like_input, resolve_device, rows_per_chunk, to_tensor
+from smart_core.fitting.profile import gaps
 from smart_core.kernels.threads import share
-from smart_core.profile import gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from smart_core.calibrators.base import Calibrator, FitData
 from smart_core.calibrators.rows import row_chunks
 from smart_core.device import precise, resolve_device
-from smart_core.profile import gaps
+from smart_core.fitting.profile import gaps
 from smart_core.progress import Run
 from smart_core.types import FloatArray, IntArray, Logits, Probabilities
 

@@ -14,9 +14,9 @@ from smart_core.calibrators.base import FitData, LineStyle, Shape
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.device import rows_per_chunk, widen
+from smart_core.fitting.objectives import OBJECTIVES, Objective
+from smart_core.fitting.profile import GAP_FLOOR, Profile, build_profile, gaps
 from smart_core.kernels.threads import share
-from smart_core.objectives import OBJECTIVES, Objective
-from smart_core.profile import GAP_FLOOR, Profile, build_profile, gaps
 from smart_core.progress import Run
 from smart_core.types import Logits
 

@@ -10,8 +10,8 @@ from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
 from smart_core.experiments.results import Result, SeedTable
 from smart_core.experiments.running import Job, Settings, fill, seeds_for, several
-from smart_core.indicators import INDICATORS
-from smart_core.objectives import OBJECTIVES
+from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.progress import CancelToken, Progress, Run
 
 if TYPE_CHECKING:

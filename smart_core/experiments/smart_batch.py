@@ -20,7 +20,7 @@ from smart_core.data.logitset import LogitSet, Part
 from smart_core.device import resolve_device, to_tensor
 from smart_core.errors import Cancelled
 from smart_core.evaluation import METRICS, Evaluation
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.kernels.threads import share_each
 from smart_core.metrics.binning import bin_edges
 from smart_core.progress import Run

@@ -10,7 +10,7 @@ from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import Settings, fit_method, several
-from smart_core.objectives import OBJECTIVES
+from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.progress import CancelToken, Progress, Run, Trace
 
 if TYPE_CHECKING:

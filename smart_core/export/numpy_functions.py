@@ -140,7 +140,7 @@ def log_probabilities(z: np.ndarray) -> np.ndarray:
     return log_softmax(np.maximum(gaps(z), GAP_FLOOR))
 
 
-# -- indicators of SMART, by their names in `smart_core.indicators` -----------------------------------------
+# -- indicators of SMART, by their names in `smart_core.fitting.indicators` -----------------------------------------
 
 
 def margin(z: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from smart_core.analysis.hardness import Hardness, trend
 from smart_core.figures.chart import Chart, Look, band, lay_out, legend_entry, marker
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import plural
-from smart_core.indicators import INDICATORS
 
 SVG_UP_TO = 2_000
 POINTS_UP_TO = 20_000

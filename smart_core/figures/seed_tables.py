@@ -19,9 +19,9 @@ from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
 from smart_core.figures.chart import Chart, Look, lay_out, legend_entry
 from smart_core.figures.theme import ink, plain, sequential, style
+from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words, shorten
-from smart_core.indicators import INDICATORS
-from smart_core.objectives import OBJECTIVES
 
 Place = tuple[int, int]
 """Row and column of a cell."""

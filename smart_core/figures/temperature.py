@@ -27,8 +27,8 @@ from smart_core.figures.chart import (
     shade,
 )
 from smart_core.figures.theme import SERIES, Style, ink, plain, style, translucent
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import plural, shorten
-from smart_core.indicators import INDICATORS
 
 MOST = len(SERIES)
 SEED_LINES_UP_TO = 10

@@ -15,8 +15,8 @@ from smart_core.evaluation import metric_value, tick_format
 from smart_core.experiments.traces import Traces
 from smart_core.figures.chart import Chart, Look, lay_out, marker, panels
 from smart_core.figures.theme import SERIES, Style, plain
+from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words
-from smart_core.objectives import OBJECTIVES
 from smart_core.progress import Trace
 
 POINTS_PER_LINE = 240

@@ -1,6 +1,6 @@
 """The log-partition of rows of logits: tabulated over inverse temperatures, and the sums that Newton's method needs.
 
-Notation as in `smart_core.profile`: gaps `d_k = z_k - max z`, held above a floor; logits are finite.
+Notation as in `smart_core.fitting.profile`: gaps `d_k = z_k - max z`, held above a floor; logits are finite.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ With `x` the standardised indicator, the objective is
     p_i = exp(-g_i(beta_i)),    w_ib = softmax_b(-(p_i - c_b)^2 / (2 sigma^2)),
     L = (1/N) sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b],
 
-and its gradient, written out (see `smart_core.objectives` for dL/dp),
+and its gradient, written out (see `smart_core.fitting.objectives` for dL/dp),
 
     dL/do_i = dL/dp_i * p_i * (dg_i/dlog beta) * beta_i * sigmoid(o_i),
 

@@ -30,8 +30,8 @@ from smart_core.figures.margin_groups import margin_group_grid
 from smart_core.figures.reliability import Curve, reliability_diagram
 from smart_core.figures.seed_tables import sensitivity_heatmap
 from smart_core.figures.temperature import temperature_chart
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import MISSING, percent, plural, shorten
-from smart_core.indicators import INDICATORS
 from smart_core.metrics import reliability as reliability_table
 from smart_core.metrics.bootstrap import bootstrap_reliability_band
 from smart_core.progress import CancelToken, Progress, Run

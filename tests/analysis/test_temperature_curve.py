@@ -9,7 +9,7 @@ from scipy.stats import pearsonr
 import smart_core as sc
 from smart_core.analysis.temperature_curve import temperature_curve
 from smart_core.errors import CalibrationError
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.problems import over_confident
 
 SCALARS = [name for name in INDICATORS if name != "all_logits"]

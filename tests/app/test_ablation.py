@@ -9,7 +9,7 @@ import pytest
 
 import sample_logits
 import smart_core as sc
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from tests.app.driver import charts, click, load_own_file, open_page, plain_ece, run_code, session_of, settle, text_of
 from tests.tolerance import binned_bound
 

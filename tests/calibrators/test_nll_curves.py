@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from smart_core.calibrators.gc import NllCurves
-from smart_core.profile import build_profile
+from smart_core.fitting.profile import build_profile
 from smart_core.progress import Run
 from smart_core.types import Logits
 from tests.calibrators.made_up import Sample, network, softmax

@@ -9,7 +9,7 @@ import torch
 import smart_core as sc
 from smart_core.calibrators.smart import SMART, inverse_softplus
 from smart_core.evaluation import evaluate
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.problems import over_confident
 from tests.conftest import real_data
 
@@ -86,7 +86,7 @@ def test_trace_is_of_the_validation_set():
 
 def test_the_table_fit_is_the_direct_fit():
     """100 classes are read from the table; the same fit over exact sums must give the same map."""
-    import smart_core.profile as profile_module
+    import smart_core.fitting.profile as profile_module
 
     problem = over_confident(400, 100, seed=7)
     table = SMART(epochs=20).fit(problem.logits, problem.labels)

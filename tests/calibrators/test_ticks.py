@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 
 from smart_core.calibrators import get, methods
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.problems import Problem, over_confident
 from tests.conftest import ROOT
 

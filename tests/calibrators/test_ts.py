@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from smart_core.calibrators.ts import TS, minimise_nll, nll_slope
-from smart_core.objectives import OBJECTIVES
+from smart_core.fitting.objectives import OBJECTIVES
 from tests.calibrators.problems import over_confident
 from tests.conftest import real_data
 
@@ -59,7 +59,7 @@ def test_no_error_or_no_hit_is_held_at_the_end_and_said(right: bool):
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 def test_no_temperature_of_a_fine_grid_is_better(objective: str):
-    from smart_core.profile import build_profile
+    from smart_core.fitting.profile import build_profile
 
     problem = over_confident(500, 5, seed=6)
     ts = TS(objective=objective).fit(problem.logits, problem.labels)

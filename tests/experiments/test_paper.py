@@ -16,8 +16,8 @@ from smart_core.calibrators import methods
 from smart_core.errors import SmartError
 from smart_core.evaluation import METRICS
 from smart_core.experiments import paper
-from smart_core.indicators import INDICATORS
-from smart_core.objectives import OBJECTIVES
+from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.objectives import OBJECTIVES
 from tests.conftest import ROOT
 
 CSV = ROOT / "smart_core" / "experiments" / "paper_tables.csv"

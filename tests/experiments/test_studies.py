@@ -16,8 +16,8 @@ from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS
 from smart_core.experiments.data_efficiency import sizes_up_to
 from smart_core.experiments.smart_batch import SmartBatch
-from smart_core.indicators import INDICATORS
-from smart_core.objectives import OBJECTIVES
+from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.objectives import OBJECTIVES
 from tests.calibrators.problems import over_confident
 from tests.tolerance import binned_bound
 

@@ -7,7 +7,7 @@ import torch
 
 from smart_core.calibrators import Calibrator, get, methods, mlp
 from smart_core.calibrators.smart import SMART
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from smart_core.types import Logits
 from tests.calibrators.problems import Problem, over_confident
 from tests.tolerance import PROBABILITY, float32_bound, moved_by_temperature

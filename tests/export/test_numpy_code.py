@@ -15,7 +15,7 @@ from smart_core.calibrators.ts import TS
 from smart_core.errors import ExportError
 from smart_core.export import numpy_code, numpy_functions
 from smart_core.export.numpy_code import numpy_source
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.made_up import degenerate
 from tests.calibrators.problems import over_confident
 from tests.export.alone import run_alone

@@ -18,7 +18,7 @@ from smart_core.errors import ExportError
 from smart_core.export import onnx_bytes, onnx_model, onnx_refusal, save_onnx
 from smart_core.export.onnx_graph import Graph
 from smart_core.export.onnx_proto import OPSET, _varint, model
-from smart_core.indicators import INDICATORS
+from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.made_up import degenerate
 from tests.calibrators.problems import over_confident
 from tests.export.fits import ALL, QUICK, arguments, fitted, ordinary_and_extreme, probabilities_off

@@ -9,7 +9,7 @@ pytest.importorskip("numba")
 
 from smart_core import kernels
 from smart_core.calibrators.ts import minimise_nll, nll_slope
-from smart_core.profile import TableProfile, build_profile
+from smart_core.fitting.profile import TableProfile, build_profile
 from tests.calibrators.problems import over_confident
 
 

@@ -11,10 +11,10 @@ pytest.importorskip("numba")
 import smart_core as sc
 from smart_core import kernels
 from smart_core.calibrators.smart import SMART, compiled_samples, temperature_map
+from smart_core.fitting.objectives import OBJECTIVES
+from smart_core.fitting.profile import DirectProfile, TableProfile, build_profile
 from smart_core.kernels.smart_objective import SmartGradient
 from smart_core.metrics import charbonnier_soft_ece, top_label
-from smart_core.objectives import OBJECTIVES
-from smart_core.profile import DirectProfile, TableProfile, build_profile
 from tests.calibrators.checks import CIFAR10, cifar10
 from tests.calibrators.problems import over_confident
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smart_core.profile import Profile
+from smart_core.fitting.profile import Profile
 
 Objective = Callable[[Profile, Tensor], Tensor]
 """(profile, beta) -> the mean loss, a scalar (one value a fit where beta is stacked as (fits, N))."""
