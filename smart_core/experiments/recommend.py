@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from smart_core.calibrators import methods
-from smart_core.evaluation import METRICS, Evaluation
-from smart_core.formatting import join_words, metric_value, percent, plural
+from smart_core.evaluation import METRICS, Evaluation, metric_value
+from smart_core.formatting import join_words, percent, plural
 from smart_core.metrics import compare_all, paired_difference
 
 if TYPE_CHECKING:
