@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import smart_core as sc
 from smart_core.calibrators import get, methods
 from smart_core.calibrators.base import Calibrator
-from smart_core.data.formats import limits
 from smart_core.data.logitset import Cure, Head, Notice
 from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation, evaluate
@@ -217,7 +216,8 @@ def test_plain_studies_and_the_view(board):
         "inf": -float("inf"),
         "fit": next(iter(cache.values()))[0],
     }
-    view = {"page": "compare", "bins": 15, "wide": True, "nothing": None, "list": [1, {"a": 2}], "ünïcode\ud800": "\n"}
+    view = {"page": "compare", "bins": 15, "wide": True, "nothing": None, "list": [1, {"a": 2}], "ünïcode": "\n"}
+    view |= {"$mark": [0.5] * 20, "many": [0.25] * 20}
     back = load_workspace(saved(Workspace(view, studies={"own": study})))
     assert back.view == view
     own = back.studies["own"]
@@ -268,6 +268,8 @@ def test_values_that_cannot_be_saved_are_reported_before_anything_is_written(dat
         (Workspace(studies={"mine": {"a": [object()]}}), "'mine' holds a object"),
         (Workspace(studies={"mine": np.array([object()])}), "'mine' holds a ndarray"),
         (Workspace(studies={"compare": comparison}), "not in the workspace; add it"),
+        (Workspace({"a": "\ud800"}), "cannot be encoded"),
+        (Workspace(sets=[sc.LogitSet("\udcff", data.validation, data.test)]), "cannot be encoded"),
     ):
         with pytest.raises(WorkspaceError, match=words):
             save_workspace(path, workspace)
@@ -395,11 +397,12 @@ def test_parts_that_are_missing_or_not_what_was_saved(content, data):
         "NaN or infinity",
     )
     vectors = {f.name: np.zeros(5) for f in fields(Evaluation) if f.name != "cells"}
-    refused(edited(content, evaluations__0_npz=npz(**vectors)), "wrong kind")
-    refused(edited(content, evaluations__0_npz=npz(**vectors, more=np.zeros(4))), "differ in length")
+    refused(edited(content, evaluations__0_npz=npz(**vectors)), "Evaluation.prediction must be an array")
+    vectors |= {"prediction": np.zeros(5, np.int64), "correct": np.zeros(5, bool), "confidence": np.zeros(4)}
+    refused(edited(content, evaluations__0_npz=npz(**vectors)), "values of Evaluation contradict each other")
 
 
-def test_pickles_and_bombs(content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_pickles_and_bombs(content, tmp_path: Path):
     class Trap:
         def __reduce__(self):
             return (Path(tmp_path / "sprung").touch, ())
@@ -409,9 +412,10 @@ def test_pickles_and_bombs(content, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     refused(edited(content, arrays_npz=stream.getvalue()), "damaged")
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("0.npy", b"\0" * (200 << 20))
-    monkeypatch.setattr(limits, "ALWAYS_FINE_BYTES", 1 << 20)
-    refused(edited(content, arrays_npz=stream.getvalue()), "claims")
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (200 << 20,)})
+        archive.writestr("0.npy", header.getvalue() + b"\0" * (100 << 20))
+    refused(edited(content, arrays_npz=stream.getvalue()), "does not fit in the memory")
     deflated = io.BytesIO()
     with zipfile.ZipFile(deflated, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("manifest.json", "arrays.npz"):

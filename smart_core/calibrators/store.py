@@ -6,22 +6,17 @@ import json
 import os
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, Shape
 from smart_core.calibrators.rows import all_finite
+from smart_core.data.saved import CALIBRATOR, CALIBRATOR_VERSION, Saved, read_saved
 from smart_core.data.saving import atomic_write
 from smart_core.device import resolve_device
 from smart_core.errors import CalibratorFileError, SmartError
-
-FORMAT = "smart-calibrator"
-VERSION = 1
-
-T = TypeVar("T")
 
 
 def save_calibrator(calibrator: Calibrator, path: str | PathLike[str]) -> None:
@@ -40,8 +35,8 @@ def calibrator_bytes(calibrator: Calibrator) -> bytes:
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in calibrator.state().items()}
     header = {
-        "format": FORMAT,
-        "version": str(VERSION),
+        "format": CALIBRATOR,
+        "version": str(CALIBRATOR_VERSION),
         "method": calibrator.id,
         "settings": json.dumps(calibrator.settings_dict()),
         "classes": str(calibrator.classes_),
@@ -51,8 +46,11 @@ def calibrator_bytes(calibrator: Calibrator) -> bytes:
     return save(tensors, metadata=header)
 
 
-def load_calibrator(source: str | PathLike[str] | bytes, device: str = "auto") -> Calibrator:
+def load_calibrator(source: Saved, device: str = "auto", *, isolated: bool = True) -> Calibrator:
     """Read a calibrator back; on the same machine it gives the same bits as the one that was saved.
+
+    The file is parsed in a process of its own, with hard limits on memory and time; `isolated=False` parses it in this
+    one.
 
     >>> import numpy as np, smart_core as sc
     >>> z = np.random.default_rng(0).normal(size=(100, 3))
@@ -61,74 +59,29 @@ def load_calibrator(source: str | PathLike[str] | bytes, device: str = "auto") -
     'TS'
     """
     resolve_device(device)  # a wrong device is not the file's fault
-    name = "the given bytes" if isinstance(source, bytes) else str(source)
+    name, parts = read_saved("calibrator", source, "the given bytes", CalibratorFileError, isolated)
     try:
-        content = source if isinstance(source, bytes) else Path(source).read_bytes()
-    except OSError as error:
-        raise CalibratorFileError(f"{name} cannot be read: {error.strerror or error}.") from error
-    return _decode(content, name, device)
+        return build_calibrator(parts, device)
+    except (TypeError, ValueError, SmartError) as error:
+        why = " ".join(str(error).split()).rstrip(".")
+        raise CalibratorFileError(f"{name} is a damaged calibrator file: {why}", "fit and save it again") from error
 
 
-def _decode(content: bytes, name: str, device: str) -> Calibrator:
-    from safetensors.torch import load
-
+def build_calibrator(parts: Mapping[str, Any], device: str) -> Calibrator:
+    """Return the calibrator of the plain values that `saved.calibrator` reads; its settings and tensors are checked."""
     from smart_core.calibrators.registry import get
 
-    try:
-        header = _header(content)
-        tensors = load(content)
-    except Exception as error:
-        raise CalibratorFileError(f"{name} is not a calibrator file; save one with calibrator.save(path).") from error
-    if header.get("format") != FORMAT:
-        raise CalibratorFileError(f"{name} is a safetensors file, but it holds no calibrator.")
-    try:
-        if _whole(header, "version", 1) > VERSION:
-            raise CalibratorFileError(f"{name} was saved by a newer version; update this package to read it.")
-        calibrator = get(header["method"], **{**_of_kind(header, "settings", dict), "device": device})
-        calibrator.check_settings()
-        calibrator.classes_ = _whole(header, "classes", 2)
-        calibrator.features_used_ = _of_kind(header, "features_used", bool)
-        calibrator.notices_ = [str(notice) for notice in _of_kind(header, "notices", list)]
-        calibrator.trace_ = None
-        fault = wrong_state(tensors, calibrator.learned(), calibrator.infinite)
-        if fault is not None:
-            raise ValueError(f"{calibrator.label}: {fault}")
-    except CalibratorFileError:
-        raise
-    except KeyError as error:
-        raise _damaged(name, f"its header lacks {error.args[0]}") from error
-    except (TypeError, ValueError, RecursionError, SmartError) as error:
-        raise _damaged(name, str(error)) from error
-    for tensor_name, tensor in tensors.items():
-        setattr(calibrator, tensor_name, tensor.to(resolve_device(device)))
+    calibrator = get(parts["method"], **{**parts["settings"], "device": device})
+    calibrator.check_settings()
+    calibrator.classes_, calibrator.features_used_ = parts["classes"], parts["features_used"]
+    calibrator.notices_, calibrator.trace_ = parts["notices"], None
+    tensors = {name: torch.tensor(array) for name, array in parts["tensors"].items()}
+    fault = wrong_state(tensors, calibrator.learned(), calibrator.infinite)
+    if fault is not None:
+        raise ValueError(f"{calibrator.label}: {fault}")
+    for name, tensor in tensors.items():
+        setattr(calibrator, name, tensor.to(resolve_device(device)))
     return calibrator
-
-
-def _damaged(name: str, why: str) -> CalibratorFileError:
-    sentence = " ".join(why.split()).rstrip(".")
-    return CalibratorFileError(f"{name} is a damaged calibrator file: {sentence}; fit and save it again.")
-
-
-def _of_kind(header: dict[str, str], key: str, kind: type[T]) -> T:
-    value = json.loads(header[key])
-    if not isinstance(value, kind):
-        raise ValueError(f"{key} in its header is not a {kind.__name__}")
-    return value
-
-
-def _whole(header: dict[str, str], key: str, least: int) -> int:
-    text = header[key]
-    if not (text.isdecimal() and len(text) < 10 and int(text) >= least):
-        raise ValueError(f"{key} in its header is {text[:40]!r}, not a whole number from {least} up")
-    return int(text)
-
-
-def _header(content: bytes) -> dict[str, str]:
-    """The string metadata of a safetensors file: 8 bytes of length, then JSON."""
-    length = int.from_bytes(content[:8], "little")
-    if length > len(content) - 8:
-        raise ValueError("header longer than the file")
-    return dict(json.loads(content[8 : 8 + length]).get("__metadata__", {}))
 
 
 def wrong_state(state: Mapping[str, Tensor], shapes: Mapping[str, Shape], infinite: tuple[str, ...] = ()) -> str | None:

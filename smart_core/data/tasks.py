@@ -23,6 +23,8 @@ from smart_core.errors import Fix, LogitFileError
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (ArrayInfo, Labelled, Unlabelled, LogitSet, Part, Head, Notice, Cure, Fix)
 }
+READ_WHOLE = {"calibrator": "smart_core.data.saved", "workspace": "smart_core.export.workspace_file"}
+"""Task that is not about logits -> the module with a function of that name, from the content of the file to a value."""
 TOO_LARGE = "does not fit in the memory that a file of its size may take", "save fewer rows, or save the arrays again"
 
 
@@ -38,6 +40,8 @@ class Tasks:
         if task == "open":
             for module in {module for file in self.files for module in modules_of(file[:16])}:
                 load_reader(module)
+        elif task in READ_WHOLE:
+            load_reader("safetensors_file")
 
     def run(self, task: str, arguments: Any) -> tuple[Any, list[Array]]:
         """The tree and the arrays of the result, or of the error."""
@@ -48,6 +52,8 @@ class Tasks:
                 sources = [Source(name, file, split, folder) for file, (name, split, folder) in described]
                 self.document = ParsedDocument.of(sources, arguments["name"])
                 value: Any = self.document.name
+            elif task in READ_WHOLE:
+                value = getattr(importlib.import_module(READ_WHOLE[task]), task)(self.files[0])
             else:
                 value = getattr(self.document, task)(**decode(arguments, []))
             return {"value": encode(value, arrays)}, arrays
@@ -76,6 +82,9 @@ def load_reader(module: str | None) -> bool:
     for late in (*(f"encodings.{encoding}" for encoding in _ENCODINGS), "numpy.char", "numpy.random"):
         importlib.import_module(late)
     importlib.import_module(f"smart_core.data.formats.{module}")
+    if module == "safetensors_file":
+        for late in (*READ_WHOLE.values(), "safetensors.numpy"):
+            importlib.import_module(late)
     for source in _small_files(module):
         document = ParsedDocument.of([source])
         document.describe()

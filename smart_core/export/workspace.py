@@ -1,28 +1,16 @@
 """Everything a session holds, in one file without pickle: data sets, fits with their evaluations, studies, the view.
 
-The file is a zip archive:
-
-    manifest.json              versions, the view, the list of what follows, fits and studies as trees of JSON
-    sets/0.npz                 a data set as a bundle that `smart_core.load` reads as well
-    calibrators/0.safetensors  a fitted calibrator as `Calibrator.save` writes it
-    evaluations/0.npz          the per-sample vectors and classwise sums of an evaluation
-    arrays.npz                 the arrays of studies and traces
-
-A restored workspace gives the same bits. Reading one is safe with files of any origin: sizes are bounded before
-anything is unpacked, members are read by these names only, nothing is written to disk, and no code is run.
+A restored workspace gives the same bits. Reading one is safe with files of any origin: the sandbox parses it
+(`workspace_file.py`, which describes the format), every value is checked (`workspace_schema.py`), and no code is run.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -30,26 +18,19 @@ from numpy.lib import format as npy
 
 from smart_core import __version__
 from smart_core.calibrators.base import Calibrator
-from smart_core.calibrators.store import calibrator_bytes, load_calibrator
-from smart_core.data.formats.limits import MAX_BYTES, Budget, open_zip, unzip
-from smart_core.data.formats.numpy_files import array_of_npy
-from smart_core.data.logitset import Head, LogitSet, Part, read_only
+from smart_core.calibrators.store import build_calibrator, calibrator_bytes
+from smart_core.data.logitset import Head, LogitSet, Part
+from smart_core.data.saved import LONGEST_NAME, Saved, read_saved
 from smart_core.data.saving import Target, atomic_write
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
 from smart_core.experiments.results import json_value
+from smart_core.export.workspace_file import ARRAYS, FORMAT, MANIFEST, VERSION, damaged
+from smart_core.export.workspace_schema import FIT, belongs, check, check_fields
 from smart_core.export.workspace_tree import Array, Parts, Reader, Writer
 from smart_core.metrics.classwise_cells import ClasswiseCells
 from smart_core.progress import Trace
-
-FORMAT = "smart-workspace"
-VERSION = 1
-MANIFEST = "manifest.json"
-ARRAYS = "arrays.npz"
-
-LONGEST_MANIFEST = 256 << 20
-"""Bytes of JSON that are read at most."""
 
 SAMPLE = 1 << 16
 """Bytes of an array that are compressed to see whether compressing the rest is worth the time."""
@@ -62,9 +43,6 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 CELLS = "cells."
 """What the names of classwise sums begin with in an evaluation's npz."""
-
-KINDS = {"prediction": "iu", "correct": "b"}
-"""Kinds of an evaluation's vectors that are not floating-point numbers."""
 
 
 class FitRecord(NamedTuple):
@@ -93,28 +71,29 @@ def save_workspace(target: Target, workspace: Workspace) -> None:
     """Write a workspace to a path or an open binary file; a file at the path is replaced when the new one is whole."""
     manifest, parts = _described(workspace)
     try:
+        content = json.dumps(manifest, allow_nan=False, indent=1, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise WorkspaceError("A name or text in the workspace cannot be encoded; rename it.") from error
+    try:
         with atomic_write(target) as handle, zipfile.ZipFile(handle, "w") as archive:
-            _write(archive, manifest, parts)
+            _write(archive, content, parts)
     except OSError as error:
         raise WorkspaceError(f"{target} cannot be written: {error.strerror or error}.") from error
 
 
-def load_workspace(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Workspace:
-    """Read a workspace from a path or from bytes; whatever is wrong with it raises `WorkspaceError`, one sentence."""
-    if isinstance(source, bytes | bytearray | memoryview):
-        name, content = "The workspace", bytes(source)
-    else:
-        name = Path(source).name
-        content = _read(Path(source), name)
+def load_workspace(source: Saved, *, isolated: bool = True) -> Workspace:
+    """Read a workspace from a path or from bytes; whatever is wrong with it raises `WorkspaceError`, one sentence.
+
+    The file is parsed in a process of its own, with hard limits on memory and time; `isolated=False` parses it in this
+    one. Every value is checked against `workspace_schema`.
+    """
+    name, read = read_saved("workspace", source, "The workspace", WorkspaceError, isolated)
     try:
-        with open_zip(name, content) as archive:
-            return _Restored(name, archive, len(content)).workspace()
-    except WorkspaceError:
-        raise
-    except zipfile.BadZipFile as error:
-        raise _no_workspace(name) from error
-    except Exception as error:  # a tree nobody thought of is still a fault of the file, and said like one
-        raise _damaged(name, error) from error
+        return _Restored(read).workspace()
+    except Exception as error:  # a tree that no rule foresees is the file's fault as well
+        told = isinstance(error, SmartError) or type(error) is ValueError
+        fault = damaged(str(error) if told else "a part of it is missing or of a wrong kind")
+        raise WorkspaceError(f"{name} {fault.problem}", *fault.fixes) from error
 
 
 # -- writing ------------------------------------------------------------------------------------------------
@@ -158,9 +137,9 @@ def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
     return manifest | {"arrays": len(parts.arrays)}, parts
 
 
-def _write(archive: zipfile.ZipFile, manifest: dict[str, Any], parts: Parts) -> None:
+def _write(archive: zipfile.ZipFile, manifest: bytes, parts: Parts) -> None:
     with _member(archive, MANIFEST, zipfile.ZIP_DEFLATED) as member:
-        member.write(json.dumps(manifest, allow_nan=False, indent=1).encode())
+        member.write(manifest)
     for number, data in enumerate(parts.sets):
         _write_npz(archive, f"sets/{number}.npz", dict(data.arrays()))
     for number, calibrator in enumerate(parts.calibrators):
@@ -221,124 +200,67 @@ def _shrinks(array: Array) -> bool:
 # -- reading ------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path, name: str) -> bytes:
-    try:
-        info = path.stat()
-        if not stat.S_ISREG(info.st_mode):
-            raise WorkspaceError(f"{name} is not a file; name a saved workspace.")
-        if info.st_size > MAX_BYTES:
-            raise WorkspaceError(f"{name} is larger than any workspace; name a saved workspace.")
-        return path.read_bytes()
-    except OSError as error:
-        raise WorkspaceError(f"{name} cannot be read: {error.strerror or error}.") from error
-
-
 class _Restored:
-    """The members of one archive as objects again."""
+    """The plain values of a file as objects again."""
 
-    def __init__(self, name: str, archive: zipfile.ZipFile, size: int) -> None:
-        self.name, self.archive = name, archive
-        self.budget = Budget(name, size)
-        self.manifest = self._manifest()
-        arrays = self._npz(ARRAYS)
-        self.parts = Parts(arrays=[np.array(arrays[str(number)]) for number in range(int(self.manifest["arrays"]))])
+    def __init__(self, read: dict[str, Any]) -> None:
+        self.read, self.manifest = read, read["manifest"]
+        self.parts = Parts(arrays=[np.array(array) for array in read["arrays"]])
         self.reader = Reader(self.parts)
 
     def workspace(self) -> Workspace:
         """Everything, in the order in which later parts refer to earlier ones."""
         manifest, parts = self.manifest, self.parts
-        parts.sets += [self._set(number, entry) for number, entry in enumerate(manifest["sets"])]
-        parts.calibrators += [self._calibrator(number, entry) for number, entry in enumerate(manifest["calibrators"])]
-        parts.evaluations += [self._evaluation(number, entry) for number, entry in enumerate(manifest["evaluations"])]
+        for kind, build in (("sets", self._set), ("calibrators", self._calibrator), ("evaluations", self._evaluation)):
+            getattr(parts, kind).extend(map(build, self.read[kind], manifest[kind]))
         fits = {key: self._fit(entry) for key, entry in manifest["fits"].items()}
         studies = {name: self.reader.value(tree) for name, tree in manifest["studies"].items()}
-        return Workspace(dict(manifest["view"]), parts.sets, fits, studies)
+        return Workspace({**manifest["view"]}, parts.sets, fits, studies)
 
-    def _manifest(self) -> dict[str, Any]:
-        if MANIFEST not in self.archive.namelist():
-            raise _no_workspace(self.name)
-        if self.archive.getinfo(MANIFEST).file_size > LONGEST_MANIFEST:
-            raise ValueError("its manifest is too long")
-        manifest = json.loads(bytes(unzip(self.archive, MANIFEST)))
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise _no_workspace(self.name)
-        if int(manifest["version"]) > VERSION:
-            raise WorkspaceError(f"{self.name} was saved by a newer version; update this package to read it.")
-        return manifest
-
-    def _npz(self, member: str) -> dict[str, Array]:
-        """The arrays of an npz member, as read-only views of its bytes."""
-        if self.archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"{member} is packed twice")
-        with open_zip(self.name, self.archive.read(member)) as inner:
-            self.budget.charge(member, sum(entry.file_size for entry in inner.infolist()))
-            names = [entry.filename for entry in inner.infolist()]
-            return {
-                name.removesuffix(".npy"): array_of_npy(self.name, unzip(inner, name), (member, name)).values
-                for name in names
-            }
-
-    def _set(self, number: int, entry: dict[str, Any]) -> LogitSet:
-        arrays = self._npz(f"sets/{number}.npz")
+    def _set(self, arrays: dict[str, Array], entry: dict[str, Any]) -> LogitSet:
         names = arrays.pop("class_names", None)
         head = Head(arrays.pop("head_weight"), arrays.pop("head_bias")) if "head_weight" in arrays else None
-        sides = {
-            side: Part(**{key.removeprefix(f"{side}_"): read_only(array) for key, array in _of(side, arrays).items()})
-            for side in ("val", "test")
-        }
+        sides: dict[str, dict[str, Array]] = {"val": {}, "test": {}}
+        for name, array in arrays.items():
+            side, _, own = name.partition("_")
+            sides[side][own] = array
         data = LogitSet(
-            str(entry["name"]),
-            sides["val"],
-            sides["test"],
+            str(entry["name"])[:LONGEST_NAME],
+            Part(**sides["val"]),
+            Part(**sides["test"]),
             head,
-            None if names is None else tuple(str(name) for name in names),
+            None if names is None else tuple(names.tolist()),
             tuple(self.reader.value(entry["notices"])),
         )
         if data.content_hash != entry["content_hash"]:
             raise ValueError(f"the data set '{data.name}' is not the one that was saved")
-        for array in (*_numbers(data.validation), *_numbers(data.test), *(() if head is None else vars(head).values())):
-            if not np.isfinite(array).all():
-                raise ValueError(f"the data set '{data.name}' holds NaN or infinity")
-        return data
+        return check(data)
 
-    def _calibrator(self, number: int, entry: dict[str, Any]) -> Calibrator:
-        content = bytes(unzip(self.archive, f"calibrators/{number}.safetensors"))
-        calibrator = load_calibrator(content, device=_usable(str(entry["device"])))
+    def _calibrator(self, parts: dict[str, Any], entry: dict[str, Any]) -> Calibrator:
+        calibrator = build_calibrator(parts, _usable(str(entry["device"])))
         trace = self.reader.value(entry["trace"])
         if trace is not None and not isinstance(trace, Trace):
             raise ValueError("a calibrator's trace is something else")
         calibrator.trace_ = trace
         return calibrator
 
-    def _evaluation(self, number: int, entry: dict[str, Any]) -> Evaluation:
-        arrays = {name: np.array(array) for name, array in self._npz(f"evaluations/{number}.npz").items()}
-        sums = {name.removeprefix(CELLS): arrays.pop(name) for name in list(arrays) if name.startswith(CELLS)}
-        lengths = {array.shape for array in arrays.values()}
-        if len(lengths) != 1 or len(next(iter(lengths))) != 1:
-            raise ValueError("the vectors of an evaluation differ in length")
-        for name, array in arrays.items():
-            if array.dtype.kind not in KINDS.get(name, "f"):
-                raise ValueError(f"an evaluation's {name} is of a wrong kind")
-        return Evaluation(**arrays, cells=None if entry["cells"] is None else _cells(entry["cells"], sums))
+    def _evaluation(self, arrays: dict[str, Array], entry: dict[str, Any]) -> Evaluation:
+        own = {name: np.array(array) for name, array in arrays.items()}
+        cells = None
+        if entry["cells"] is not None:
+            cells = ClasswiseCells.__new__(ClasswiseCells)  # the constructor would make all its arrays
+            sums = {name.removeprefix(CELLS): own.pop(name) for name in list(own) if name.startswith(CELLS)}
+            vars(cells).update(entry["cells"], **sums)
+        evaluation = check(Evaluation(**own, cells=cells))
+        return evaluation if cells is None else replace(evaluation, cells=check(cells))
 
     def _fit(self, entry: dict[str, Any]) -> FitRecord:
-        record = FitRecord(
-            self.reader.value({"$calibrator": entry["calibrator"]}),
-            float(entry["seconds"]),
-            self.reader.value({"$evaluation": entry["evaluation"]}),
-        )
-        if record.calibrator.id != entry["method"] or not math.isfinite(record.seconds):
+        check_fields(entry, FIT, "fit")
+        calibrator = self.reader.value({"$calibrator": entry["calibrator"]})
+        evaluation = self.reader.value({"$evaluation": entry["evaluation"]})
+        if not belongs(calibrator, evaluation, entry["method"]):
             raise ValueError("a fit is not the one that was saved")
-        return record
-
-
-def _of(side: str, arrays: dict[str, Array]) -> dict[str, Array]:
-    return {key: array for key, array in arrays.items() if key.startswith(f"{side}_")}
-
-
-def _numbers(part: Part) -> list[Array]:
-    """The arrays of a part that hold no NaN; distances do, where a sample was not attacked."""
-    return [part.logits] if part.features is None else [part.logits, part.features]
+        return FitRecord(calibrator, float(entry["seconds"]), evaluation)
 
 
 def _usable(device: str) -> str:
@@ -348,30 +270,3 @@ def _usable(device: str) -> str:
     except CalibrationError:
         return "auto"
     return device
-
-
-def _cells(numbers: dict[str, Any], sums: dict[str, Array]) -> ClasswiseCells:
-    """The classwise sums, of the shapes and types that their size demands."""
-    classes, bins = sums["count"].shape
-    cells = ClasswiseCells(classes, bins)
-    if vars(cells).keys() != numbers.keys() | sums.keys() or (numbers["classes"], numbers["bins"]) != (classes, bins):
-        raise ValueError("the classwise sums of an evaluation are incomplete")
-    for name, value in list(vars(cells).items()):
-        if isinstance(value, np.ndarray):
-            if (sums[name].shape, sums[name].dtype) != (value.shape, value.dtype):
-                raise ValueError("the classwise sums of an evaluation are of a wrong shape")
-            setattr(cells, name, sums[name])
-        else:
-            setattr(cells, name, int(numbers[name]))
-    return cells
-
-
-def _no_workspace(name: str) -> WorkspaceError:
-    """Of any other file, and of the beginning of a workspace: what is missing at its end is the list of its parts."""
-    return WorkspaceError(f"{name} is not a workspace, or not a whole one; use another copy of it.")
-
-
-def _damaged(name: str, error: Exception) -> WorkspaceError:
-    told = isinstance(error, SmartError | ValueError) and not isinstance(error, json.JSONDecodeError | UnicodeError)
-    why = " ".join(str(error).split()).rstrip(".")[:200] if told else "a part of it is missing or of a wrong kind"
-    return WorkspaceError(f"{name} is a damaged workspace: {why}; use another copy of it.")

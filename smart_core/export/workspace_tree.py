@@ -1,8 +1,8 @@
 """Results as a tree of JSON, with references to what JSON cannot hold: arrays, calibrators, evaluations, data sets.
 
 A reference is an object with one key that begins with `$`. Only the classes listed in `KINDS` are ever built from a
-tree, and only by their constructors: reading one runs no code of the file's choosing. What was one object before is
-one object again.
+tree, only by their constructors, and each is checked against the schema. What was one object before is one object
+again.
 """
 
 from __future__ import annotations
@@ -16,33 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smart_core.calibrators.base import Calibrator
-from smart_core.data.logitset import Cure, LogitSet, Notice
+from smart_core.data.logitset import LogitSet
 from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation
-from smart_core.experiments import (
-    Ablation,
-    Comparison,
-    MethodResult,
-    Runtime,
-    SeedTable,
-    Sensitivity,
-    Shift,
-    Traces,
-)
 from smart_core.experiments.results import Result, json_value
-from smart_core.metrics.floor import Floor
-from smart_core.metrics.intervals import Interval
-from smart_core.progress import Trace
+from smart_core.export.workspace_schema import SCHEMA, check
+from smart_core.metrics.classwise_cells import ClasswiseCells
 
 Array = NDArray[Any]
 
-
 KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Comparison, MethodResult, SeedTable, Sensitivity, Shift, Ablation, Traces, Runtime),
-        *(Interval, Floor, Trace, Notice, Cure),
-    )
+    kind.__name__: kind for kind in SCHEMA if kind not in (LogitSet, Evaluation, ClasswiseCells)
 }
 """The dataclasses that a tree may hold, by name."""
 
@@ -125,7 +109,8 @@ class Reader:
 
     def __init__(self, parts: Parts) -> None:
         self._builders: dict[str, Callable[[Any], Any]] = {
-            "$float": float,
+            "$float": _special,
+            "$numbers": _numbers,
             "$tuple": lambda items: tuple(self.value(item) for item in items),
             "$map": lambda pairs: {self.value(key): self.value(item) for key, item in pairs},
             "$array": lambda number: _at(parts.arrays, number),
@@ -153,10 +138,23 @@ class Reader:
         kind = KINDS.get(str(tree["$object"]))
         if kind is None or set(tree) != {"$object", "fields"}:
             raise ValueError("it holds an object of an unknown kind")
-        made = kind(**self.value(tree["fields"]))
+        made = check(kind(**self.value(tree["fields"])))
         if isinstance(made, Result):
             json_value(made.to_dict())  # a result that cannot even be told is none
         return made
+
+
+def _special(name: Any) -> float:
+    if name not in ("nan", "inf", "-inf"):
+        raise ValueError("a number in it is of a wrong kind")
+    return float(name)
+
+
+def _numbers(array: Any) -> list[float]:
+    if not isinstance(array, np.ndarray):
+        raise ValueError("a list of numbers in it is of a wrong kind")
+    numbers: list[float] = array.tolist()
+    return numbers
 
 
 def _same_set(known: LogitSet, value: LogitSet) -> bool:
