@@ -33,6 +33,11 @@ class Notice:
     """A decision made for the user, or a warning; `code` identifies it and `text` is one sentence.
 
     `cure` is the option of `load` that decides otherwise, if there is one.
+
+    >>> import smart_core as sc
+    >>> data = sc.data.from_arrays(logits=[[0.9, 0.1], [0.2, 0.8]] * 5, labels=[0, 1] * 5)
+    >>> data.notices[0].code, data.notices[0].cure.label
+    ('probabilities', 'These are logits')
     """
 
     code: str
@@ -55,7 +60,15 @@ class Head:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Part:
-    """Validation or test: arrays with one row per sample."""
+    """Validation or test: arrays with one row per sample.
+
+    >>> import numpy as np
+    >>> part = Part(logits=np.eye(3, dtype=np.float32), labels=np.array([0, 1, 1]))
+    >>> part, round(part.accuracy, 3)
+    (Part(3 samples, 3 classes), 0.667)
+    >>> part.subset(part.labels == 1)
+    Part(2 samples, 3 classes)
+    """
 
     logits: Array
     """(N, K) float32, C-contiguous, read-only."""
