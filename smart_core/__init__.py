@@ -31,6 +31,7 @@ _HOMES = {
     "evaluate": "smart_core.evaluation",
     "diagnose": "smart_core.analysis.diagnosis",
     "compare": "smart_core.experiments.compare",
+    "recommend": "smart_core.experiments.recommend",
     "sensitivity": "smart_core.experiments.sensitivity",
     "ablation": "smart_core.experiments.ablation",
     "data_efficiency": "smart_core.experiments.data_efficiency",

@@ -56,14 +56,18 @@ def leaderboard_text(result: Comparison) -> str:
     by = f"by {METRICS[result.metric].label}"
     header = ["method", *labels, "ECE 95 % interval", "ECE floor", "parameters", "fit s", "top-1", by]
     rows = [_leaderboard_row(row, result, len(header)) for row in result.results.values()]
+    chosen = result.recommended
+    recommendation = [f"Recommended: {chosen.label}. {chosen.reason}"] if chosen else []
     return "\n".join(
         [
             f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {data.classes} classes",
             *notes(map(str, data.notices)),
             table(header, rows),
+            *recommendation,
             "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
             "ECE 95 % interval: of the model's true error. Noise adds to the measured error, which may lie above it.",
             "ECE floor: a perfectly calibrated model with these confidences stays below it in 95 of 100 test sets.",
+            "worse NLL, Brier or Accuracy than the model: beyond noise, on the same samples.",
             "tied: the paired test cannot tell the method from the best; worse: it can.",
             *notes(result.notices),
             *notes(f"{row.label}: {notice}" for row in result.results.values() for notice in row.notices),
@@ -85,5 +89,5 @@ def _leaderboard_row(row: MethodResult, result: Comparison, width: int) -> list[
         str(row.parameters),
         f"{row.fit_seconds:.1f}",
         "kept" if row.keeps_top1 else "may change",
-        result.standing(row.id),
+        ", ".join(part for part in (result.standing(row.id), result.against_model(row.id).warning) if part),
     ]

@@ -89,16 +89,10 @@ def command(options: Namespace) -> str:
     for side in ("val", "test"):
         if getattr(options, side):
             words += [f"--{side}", *_names(getattr(options, side))]
-    choices: dict[str, tuple[Any, Any]] = {
-        "val-fraction": (options.val_fraction, 0.5),
-        "split-seed": (options.split_seed, 0),
-        "metric": (options.metric, "ece"),
-        "bins": (options.bins, 15),
-    }
     for role, array in options.role:
         words += ["--role", f"{role}={array}"]
-    for name, (value, default) in choices.items():
-        words += [f"--{name}", str(value)] if value != default else []
+    for name, value in _chosen(options, val_fraction=0.5, split_seed=0, metric="ece", bins=15).items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--methods", options.methods, "--seeds", str(options.seeds)]
     words += ["--sensitivity"] if options.sensitivity else []
     return shlex.join([*words, "--out", Path(options.out).name])
@@ -108,13 +102,14 @@ def _loading(options: Namespace) -> str:
     from smart_core.cli.inputs import roles_given
     from smart_core.report.reproduce import load_code
 
-    choices = {
-        "val_fraction": (options.val_fraction, 0.5),
-        "split_seed": (options.split_seed, 0),
-        "roles": (roles_given(options), None),
-    }
-    chosen = {name: value for name, (value, default) in choices.items() if value != default}
+    chosen, roles = _chosen(options, val_fraction=0.5, split_seed=0), roles_given(options)
+    chosen |= {"roles": roles} if roles else {}
     return load_code(_names(options.files), _names(options.val), _names(options.test), **chosen)
+
+
+def _chosen(options: Namespace, **defaults: Any) -> dict[str, Any]:
+    """Return the options that differ from their defaults."""
+    return {name: value for name, default in defaults.items() if (value := getattr(options, name)) != default}
 
 
 def _names(paths: list[str] | None) -> list[str]:

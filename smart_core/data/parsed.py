@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
@@ -90,18 +90,11 @@ class ParsedDocument:
             return [ArrayInfo(x.file, x.key, x.shape, x.dtype, names[id(x)], x.problem) for x in arrays]
 
     def load(
-        self,
-        *,
-        val_fraction: float = 0.5,
-        split_seed: int = 0,
-        roles: Roles | None = None,
-        values: Literal["logits", "probabilities"] | None = None,
-        labels_start_at: Literal[0, 1] | None = None,
-        transposed: bool | None = None,
+        self, *, val_fraction: float = 0.5, split_seed: int = 0, roles: Roles | None = None, **guesses: Any
     ) -> LogitSet:
         """Return the files as a `LogitSet`; the options are those of `smart_core.load`."""
         check_split(val_fraction, split_seed)
-        options = Options(values, labels_start_at, transposed)
+        options = Options(**guesses)
         given = {file.split for file in self.files}
         if given in ({"val"}, {"test"}):
             has, fix = ("validation", Fix("test")) if given == {"val"} else ("test", Fix("val"))
@@ -137,19 +130,10 @@ class ParsedDocument:
         return {x.key: x.values for file in self.files for x in file.arrays if x.problem is None}
 
     def logits(
-        self,
-        *,
-        classes: int | None = None,
-        roles: Roles | None = None,
-        values: Literal["logits", "probabilities"] | None = None,
-        transposed: bool | None = None,
+        self, *, classes: int | None = None, roles: Roles | None = None, **guesses: Any
     ) -> dict[str, Unlabelled]:
-        """Return the logits by split: "" for files without a split, "val_" and "test_" for files with both.
-
-        The options are those of `smart_core.load`. Labels are not needed; if there are any, they only distinguish rows
-        from columns, as does `classes`, the number of classes of the calibrator.
-        """
-        options = Options(values, transposed=transposed)
+        """Return the logits by split, as `Document.logits` does."""
+        options = Options(**guesses)
         with _file_errors(self.files):
             assigned = assign_logits(self.files, roles)
             notices = [notice for file in self.files for notice in file.notices] + assigned.notices

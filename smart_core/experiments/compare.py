@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import CalibrationError, Cancelled
+from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import HEADLINE, METRICS, metric_named
 from smart_core.experiments.method_result import FitCache, evaluate_method
 from smart_core.experiments.method_result import MethodResult as MethodResult
+from smart_core.experiments.recommend import AgainstModel, Recommendation, recommend
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import Settings, check_count, failure
 from smart_core.metrics.binning import check_bins
@@ -55,6 +57,18 @@ class Comparison(Result):
         """The rows that have values."""
         return {id: row for id, row in self.results.items() if row.available}
 
+    @cached_property
+    def recommended(self) -> Recommendation | None:
+        """The method to deploy, and how every method compares with the model; None without values to compare."""
+        try:
+            return recommend(self) if self.available else None
+        except SmartError:  # a test that cannot be made must not cost the finished fits
+            return None
+
+    def against_model(self, id: str) -> AgainstModel:
+        """What is better or worse with a method than with the uncalibrated model, beyond noise."""
+        return self.recommended.against_model.get(id, AgainstModel()) if self.recommended else AgainstModel()
+
     def standing(self, id: str) -> Standing:
         """A method's place by the primary metric; empty where no paired test was made."""
         if id == self.best:
@@ -80,6 +94,9 @@ class Comparison(Result):
             "floor": _floors(self.floor),
             "best": self.best,
             "primary_metric": self.metric,
+            "recommended": None
+            if self.recommended is None
+            else {"method": self.recommended.method, "reason": self.recommended.reason},
             "complete": self.complete,
             "notices": self.notices,
             "methods": {id: self._method_dict(result) for id, result in self.results.items()},
@@ -96,6 +113,7 @@ class Comparison(Result):
             "fit_seconds": result.fit_seconds,
             "seeds": len(result.values["ece"]),
             "tied_with_best": self.tied.get(result.id),
+            "worse_than_model": list(self.against_model(result.id).worse),
             "metrics": {metric: result.figures(metric) for metric in HEADLINE},
             "floor": _floors(result.floor),
             "notices": result.notices,
