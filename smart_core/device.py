@@ -1,4 +1,4 @@
-"""Where tensors live, and how arrays come and go."""
+"""Devices, threads, and conversion between arrays and tensors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CHUNK_ELEMENTS = 1 << 20
 """Elements of a row chunk: 4 MB in float32, small enough to stay in a processor's cache."""
 
 WORTH_SHARING = 1 << 20
-"""Elements an operation must touch before a second thread pays."""
+"""Elements from which a second thread makes an operation faster."""
 
 TORCH_READS = frozenset(np.dtype(kind) for kind in "?bBhilqefd")
-"""Kinds of arrays, in the machine's own byte order, that PyTorch takes over without a copy."""
+"""Types of arrays, in the machine's own byte order, that PyTorch shares without a copy."""
 
 FLOAT64_DEVICES = ("cpu", "cuda")
 """Devices known to have float64."""
@@ -58,16 +58,16 @@ def _answers(device: torch.device) -> bool:
 
 @contextmanager
 def threads_for(elements: int) -> Iterator[None]:
-    """One thread inside for small arrays, where waking others costs more than the work they would share.
+    """Compute with one thread on small arrays, where waking others costs more than they save.
 
-    For large ones, as many as the process has. Some sums depend in their last bits on how many threads share them, so
-    the number is set, whatever this thread came with, and does not depend on what else runs.
+    On large ones, with PyTorch's usual number of threads. The last bits of some sums depend on the number of threads,
+    so it is set explicitly: it depends neither on what this thread used before nor on what else runs.
     """
     if elements < WORTH_SHARING:
         with one_thread():
             yield
         return
-    number = 1 if _HERE.alone else _usual()
+    number = 1 if _HERE.single else _usual_threads()
     if torch.get_num_threads() != number:
         torch.set_num_threads(number)
     yield
@@ -75,85 +75,77 @@ def threads_for(elements: int) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread inside, whatever the size: threads that wait for each other stand still where the cores are busy."""
-    if _HERE.alone:
+    """Compute with one thread, whatever the size: on busy cores threads spend their time waiting for each other."""
+    if _HERE.single:
         yield
         return
-    number = _usual(enter=1)
-    _HERE.alone = True
+    number = _usual_threads(enter=1)
+    _HERE.single = True
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(number)
-        _HERE.alone = False
-        _usual(enter=-1)
+        _HERE.single = False
+        _usual_threads(enter=-1)
 
 
 class _Here(threading.local):
-    """What is true of one thread."""
+    """State of this thread: whether it is inside `one_thread`."""
 
-    alone = False
-    """Whether it is inside `one_thread`."""
+    single = False
 
 
-class _Everywhere:
-    """What is true of the process."""
+class _Process:
+    """State of the process: how many threads are inside `one_thread`, and PyTorch's number of threads otherwise."""
 
     lock = threading.Lock()
-    alone = 0
-    """Threads inside `one_thread`."""
-    number = 1
-    """PyTorch's threads outside of it, as they were when the first of these went in."""
+    inside = 0
+    usual = 1
 
 
 _HERE = _Here()
 
 
-def _usual(enter: int = 0) -> int:
-    """As many threads as PyTorch has where nobody is inside `one_thread`; `enter` counts who goes in and out.
+def _usual_threads(enter: int = 0) -> int:
+    """PyTorch's number of threads when no thread is inside `one_thread`; `enter` counts those that come and go.
 
-    PyTorch keeps the number for each thread, and hands the one that was set last to threads that use it for the first
-    time: a thread that begins while another one is alone would be left with 1. Where nobody is alone, a thread that
-    has just begun is therefore the one to ask.
+    PyTorch keeps a number for each thread, and gives a new thread the number that was set last. A thread that starts
+    while another one is inside `one_thread` would therefore be left with 1. So the number is that of a thread which is
+    started for the question while no other is inside.
     """
-    with _Everywhere.lock:
-        if _Everywhere.alone == 0:
-            _Everywhere.number = _number_of_a_new_thread()
-        _Everywhere.alone += enter
-        return _Everywhere.number
-
-
-def _number_of_a_new_thread() -> int:
-    found: list[int] = []
-    asked = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-    asked.start()
-    asked.join()
-    return found[0]
+    with _Process.lock:
+        if _Process.inside == 0:
+            found: list[int] = []
+            asked = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+            asked.start()
+            asked.join()
+            _Process.usual = found[0]
+        _Process.inside += enter
+        return _Process.usual
 
 
 def as_array(values: Any, what: str) -> Any:
-    """A tensor as it is, anything else as a NumPy array of numbers; `what` names it where it is neither."""
+    """A tensor unchanged, anything else as a NumPy array of numbers; `what` names it in errors."""
     if isinstance(values, Tensor):
         if values.is_complex():
             raise CalibrationError(f"The {what} must be real numbers, not {values.dtype}.")
         return values
-    if np.ma.is_masked(values):  # NumPy would hand over what is under the mask
+    if np.ma.is_masked(values):  # NumPy would return the values under the mask
         raise CalibrationError(f"The {what} have masked entries; fill them, or drop their rows.")
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise CalibrationError(f"The {what} are no array: their rows differ in length.") from error
+        raise CalibrationError(f"The {what} are not an array: their rows differ in length.") from error
     if array.dtype.kind not in "fiub":
         raise CalibrationError(f"The {what} must be numbers, not {array.dtype}.")
     return array
 
 
 def to_tensor(array: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A detached tensor of the given kind; NumPy memory is shared where it can be.
+    """A detached tensor of the given type; NumPy memory is shared if possible.
 
-    PyTorch warns of memory that may not be written to, and does not know foreign byte orders or long doubles: such
-    arrays are copied.
+    Read-only arrays, of which PyTorch warns, and byte orders and long doubles that it does not know are copied.
     """
     if isinstance(array, Tensor):
         return array.detach().to(device=device, dtype=dtype)
@@ -166,28 +158,28 @@ def to_tensor(array: Any, device: torch.device, dtype: torch.dtype = torch.float
 
 
 def widen(values: Tensor) -> Tensor:
-    """The values in float64, on their device where it has that type (Apple's MPS has not), else on the CPU."""
+    """The values in float64, on their device if it has that type (Apple's MPS does not), else on the CPU."""
     return values.double() if values.device.type in FLOAT64_DEVICES else values.cpu().double()
 
 
 def precise(values: Tensor) -> Tensor:
-    """The values in float64 where their device has it (Apple's MPS has not), and always on their device.
+    """The values in float64 if their device has it (Apple's MPS does not), and always on their device.
 
-    For sums at prediction whose rounding in float32 would show in the probabilities: added up in another order, as an
-    exported form does, they would differ by more than 1e-6.
+    For sums whose rounding in float32 would show in the probabilities: summed in another order, as in an exported form,
+    they would differ by more than 1e-6.
     """
     return values.double() if values.device.type in FLOAT64_DEVICES else values
 
 
 def like_input(result: Tensor, example: Any) -> Any:
-    """The result in the kind of the example: torch on its device, or a NumPy array."""
+    """The result like the example: a tensor on its device, or a NumPy array."""
     if isinstance(example, Tensor):
         return result.to(example.device)
     return result.cpu().numpy()
 
 
 def whole_numbers(array: Any) -> bool:
-    """Whether an array holds whole numbers only, whatever its type, and none that is masked."""
+    """Whether an array holds only whole numbers, of any type, and none is masked."""
     if isinstance(array, Tensor):
         return not array.is_complex() and (not array.is_floating_point() or bool((array == array.round()).all()))
     if np.ma.is_masked(array):
@@ -200,4 +192,5 @@ def whole_numbers(array: Any) -> bool:
 
 
 def rows_per_chunk(columns: int) -> int:
+    """How many rows of this width make a chunk of `CHUNK_ELEMENTS`."""
     return max(1, CHUNK_ELEMENTS // max(1, columns))

@@ -12,14 +12,14 @@ from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.settings import setting
-from smart_core.calibrators.smart import validation_observer
+from smart_core.calibrators.smart import train_map
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise
 from smart_core.fitting.indicators import Standardizer
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.fitting.profile import build_profile
-from smart_core.fitting.training import Schedule, train
+from smart_core.fitting.training import Schedule
 from smart_core.progress import Run
 from smart_core.types import Logits
 
@@ -78,22 +78,18 @@ class PTS(TemperatureCalibrator):
         loss = OBJECTIVES[self.objective].bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
         generator = torch.Generator().manual_seed(self.seed)
 
-        def objective(theta: Tensor, index: Tensor | None) -> Tensor:
-            if index is None:
-                return loss(profile, 1.0 / absolute_temperature(theta, sizes, x))
-            return loss(profile.take(index), 1.0 / absolute_temperature(theta, sizes, x[index]))
-
         theta = mlp.random_parameters(sizes, generator)
         if fast:
             theta[-1] = 1.0 / minimise_nll(data.logits, data.labels, run.part(0.05, 0.05))
-        self.theta_ = train(
+        self.theta_ = train_map(
+            lambda theta, x: absolute_temperature(theta, sizes, x),
             theta.to(data.logits.device),
-            objective,
-            len(data),
+            x,
+            profile,
+            loss,
             self._schedule(len(data)),
             generator,
             run.part(0.05, 1.0),
-            observe=validation_observer(profile, lambda theta: 1.0 / absolute_temperature(theta, sizes, x)),
         )
 
     def _schedule(self, samples: int) -> Schedule:

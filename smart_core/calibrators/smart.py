@@ -20,7 +20,7 @@ from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.fitting.indicators import INDICATORS, LARGEST, Standardizer
-from smart_core.fitting.objectives import OBJECTIVES
+from smart_core.fitting.objectives import OBJECTIVES, Objective
 from smart_core.fitting.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
 from smart_core.fitting.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.metrics import ece
@@ -140,20 +140,16 @@ class SMART(TemperatureCalibrator):
         loss = spec.bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
         progress = MIN_IMPROVEMENT * spec.scale(profile.classes)
 
-        def objective(theta: Tensor, index: Tensor | None) -> Tensor:
-            if index is None:
-                return loss(profile, 1.0 / temperature_map(theta, sizes, x))
-            return loss(profile.take(index), 1.0 / temperature_map(theta, sizes, x[index]))
-
-        self.theta_ = train(
+        self.theta_ = train_map(
+            lambda theta, x: temperature_map(theta, sizes, x),
             self._start(reading.temperature, generator).to(x.device),
-            objective,
-            len(x),
+            x,
+            profile,
+            loss,
             Schedule(self.lr, self.epochs, self.patience, self.batch_size, progress),
             generator,
             run,
-            observe=validation_observer(profile, lambda theta: 1.0 / temperature_map(theta, sizes, x)),
-            gradient=self._compiled(reading),
+            self._compiled(reading),
         )
 
     def _compiled(self, reading: Reading) -> Gradient | None:
@@ -214,19 +210,36 @@ def inverse_softplus(value: float) -> float:
     return value + math.log(-math.expm1(-value))
 
 
-def validation_observer(profile: Profile, beta_of: Callable[[Tensor], Tensor]) -> Callable[[Tensor], dict[str, float]]:
-    """What a trace records besides the objective: validation ECE (15 bins) and NLL of the current map."""
+def train_map(
+    temperature: Callable[[Tensor, Tensor], Tensor],
+    theta: Tensor,
+    x: Tensor,
+    profile: Profile,
+    loss: Objective,
+    schedule: Schedule,
+    generator: torch.Generator,
+    run: Run,
+    gradient: Gradient | None = None,
+) -> Tensor:
+    """The trained parameters of a map from inputs x (N, width) to temperatures (N,).
+
+    A trace records the validation ECE (15 bins) and NLL of each epoch's map besides the objective.
+    """
+
+    def objective(theta: Tensor, index: Tensor | None) -> Tensor:
+        if index is None:
+            return loss(profile, 1.0 / temperature(theta, x))
+        return loss(profile.take(index), 1.0 / temperature(theta, x[index]))
 
     def observe(theta: Tensor) -> dict[str, float]:
         with torch.no_grad():
-            beta = beta_of(theta)
-            confidence = profile.confidence(beta)
+            beta = 1.0 / temperature(theta, x)
             return {
-                "ece": ece(confidence, profile.correct),
+                "ece": ece(profile.confidence(beta), profile.correct),
                 "nll": float(profile.nll(beta).mean()),
             }
 
-    return observe
+    return train(theta, objective, len(x), schedule, generator, run, observe, gradient)
 
 
 def compiled_samples(x: Tensor, profile: Profile) -> Samples:

@@ -12,17 +12,6 @@ from smart_core.errors import ExportError, SmartError
 
 if TYPE_CHECKING:
     from smart_core.calibrators import Calibrator
-    from smart_core.export.numpy_code import numpy_source as numpy_source
-    from smart_core.export.onnx_model import onnx_bytes as onnx_bytes
-    from smart_core.export.onnx_model import onnx_refusal as onnx_refusal
-    from smart_core.export.onnx_model import save_onnx as save_onnx
-    from smart_core.export.probabilities import save_probabilities as save_probabilities
-    from smart_core.export.sklearn_estimator import CalibratedLogits as CalibratedLogits
-    from smart_core.export.tables import comparison_csv as comparison_csv
-    from smart_core.export.tables import comparison_json as comparison_json
-    from smart_core.export.tables import comparison_latex as comparison_latex
-    from smart_core.export.torch_module import CalibratorModule as CalibratorModule
-    from smart_core.export.torch_module import as_module as as_module
 
 _HOMES = {
     "CalibratedLogits": "sklearn_estimator",

@@ -24,7 +24,7 @@ Format = Literal["npz", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("npz", "csv", "parquet")
 
 Columns = dict[str, NDArray[Any]]
-"""What is told of a chunk of samples: `confidence`, `prediction`, `label` and `correct`, each (n,)."""
+"""Of a chunk of samples: `confidence`, `prediction`, `label` and `correct`, each (n,)."""
 
 
 def save_probabilities(
@@ -36,21 +36,21 @@ def save_probabilities(
     full: bool | None = None,
     run: Run | None = None,
 ) -> None:
-    """Apply a fitted calibrator to a part and write what it says, to a path or an open binary file.
+    """Apply a fitted calibrator to a part and write its probabilities to a path or an open binary file.
 
-    The format is told by the path's ending unless it is given. A table (csv, parquet) has one row a sample with its
-    confidence, prediction, label and whether that is right; with `full`, also `prob_0`, `prob_1`, ... An npz has
-    `probs` (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. A file at a path
-    is replaced when the new one is complete, and not before.
+    The path's suffix is the format unless one is given. A table (csv, parquet) has one row per sample with its
+    confidence, prediction, label and whether they agree; with `full`, also `prob_0`, `prob_1`, ... An npz has `probs`
+    (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. An existing file is replaced
+    when the new one is complete.
     """
     chosen = _format_of(target, format)
-    line = run or Run()
+    run = run or Run()
     try:
         with atomic_write(target) as handle:
             if chosen == "npz":
-                _write_npz(handle, calibrator, part, full is not False, line)
+                _write_npz(handle, calibrator, part, full is not False, run)
             else:
-                _write_table(handle, calibrator, part, bool(full), chosen, line)
+                _write_table(handle, calibrator, part, bool(full), chosen, run)
     except OSError as error:
         raise ExportError(f"{target} cannot be written: {error.strerror or error}.") from error
 
@@ -81,7 +81,7 @@ def chunks(calibrator: Calibrator, part: Part, run: Run) -> Iterator[tuple[Colum
 
 
 def _write_npz(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool, run: Run) -> None:
-    """Members must be written one after the other: the matrix as it comes, vectors when they are complete."""
+    """Write the members one after the other: the matrix chunk by chunk, the vectors when they are complete."""
     with zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive:
         if full:
             shape = (len(part), part.classes)

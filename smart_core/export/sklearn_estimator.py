@@ -20,7 +20,7 @@ except ImportError:  # before scikit-learn 1.6 it is a method
 
 
 class CalibratedLogits(ClassifierMixin, BaseEstimator):
-    """A calibrator by its id: X are logits (N, K), a column a class; y are labels.
+    """A calibrator by its id: X are logits (N, K), one column per class; y are labels.
 
     Labels are column numbers 0..K-1, of which some may be missing; or K different labels of any kind, whose sorted
     order is that of the columns.
@@ -100,6 +100,6 @@ def _labels_of_columns(labels: NDArray[Any], columns: int) -> NDArray[Any]:
     if len(known) == columns:
         return known
     raise ValueError(
-        f"X has {columns} columns of logits, one a class, and the labels hold {len(known)} classes that are not "
+        f"X has {columns} columns of logits, one per class, and the labels hold {len(known)} classes that are not "
         f"column numbers below {columns}; give one column for each class."
     )

@@ -12,7 +12,7 @@ from smart_core.evaluation import HEADLINE, METRICS, metric_named, metric_number
 from smart_core.experiments.compare import Comparison, MethodResult
 
 NOTHING = "--"
-"""The cell of a figure that is not there."""
+"""The cell of a missing value."""
 
 CAPTION = (
     r"Mean $\pm$ standard deviation over seeds; a figure without one does not depend on the seed. The best mean is "
@@ -34,7 +34,7 @@ _SPECIAL = {
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """One row a method; fractions, not per cent, in full precision."""
+    """One row per method; fractions, not per cent, in full precision."""
     return str(comparison.to_frame().to_csv(lineterminator="\n"))
 
 
@@ -53,9 +53,9 @@ def comparison_latex(
 ) -> str:
     """A table for a paper that loads `booktabs`.
 
-    Methods as columns: a row for each data set and metric (ECE unless told otherwise), its noise floor last.
-    Methods as rows: a column for each metric (the leaderboard's unless told otherwise), for one data set, the noise
-    floor as the last row. Errors are in per cent; `caption` is LaTeX, taken as it is.
+    Methods as columns: a row for each data set and metric (default: ECE), its noise floor last. Methods as rows: a
+    column for each metric (default: the leaderboard's), for one data set, the noise floor as the last row. Errors are
+    in per cent; `caption` is LaTeX and is not escaped.
     """
     sets = [comparisons] if isinstance(comparisons, Comparison) else list(comparisons)
     wanted = tuple(metrics or (("ece",) if methods == "columns" else HEADLINE))
@@ -86,7 +86,7 @@ def comparison_latex(
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX prints as it stands, on one line."""
+    """Text with LaTeX's special characters escaped, on one line."""
     return "".join(
         _SPECIAL.get(character, character) for character in " ".join(text.split()) if character.isprintable()
     )

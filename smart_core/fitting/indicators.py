@@ -1,4 +1,4 @@
-"""Scalar (or vector) signals of a sample's hardness that SMART may read: the paper's six."""
+"""Indicators of a sample's hardness that SMART may read: the paper's six."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from smart_core.progress import Run
 from smart_core.types import Logits
 
 LARGEST = 1e32
-"""Inputs of a temperature map are held within +-this: far beyond any that tells samples apart, and small enough that
-neither standardising them nor a layer of the map leaves float32."""
+"""Inputs of a temperature map are clipped to +-this: far beyond any useful value, and small enough that neither
+standardising them nor a layer of the map leaves float32."""
 
 LEAST_SPREAD = 1e-12
-"""A std below this counts as none: it tells no samples apart, and dividing by it would carry others out of float32."""
+"""A column with a smaller std is constant but for rounding; dividing by it could leave float32."""
 
 
 def margin(logits: Logits) -> Tensor:
@@ -48,7 +48,7 @@ def max_logit(logits: Logits) -> Tensor:
 
 
 def max_minus_mean(logits: Logits) -> Tensor:
-    """`z_(1) - mean_k z_k`; where the difference leaves float32, the largest number in its place."""
+    """`z_(1) - mean_k z_k`; at most the largest float32."""
     values = logits.amax(dim=1) - precise(logits).mean(dim=1).to(logits.dtype)
     return values.nan_to_num(nan=0.0).clamp(min=0.0)
 
@@ -65,10 +65,10 @@ class Indicator:
     function: Callable[[Logits], Tensor]
     label: str
     scalar: bool = True
-    """Whether it is one number a sample; otherwise one for each class."""
+    """Whether it is one number per sample; otherwise one per class."""
 
     def width(self, classes: int) -> int:
-        """Inputs of the temperature map that a row of so many logits gives."""
+        """Number of inputs of the temperature map for this many classes."""
         return 1 if self.scalar else classes
 
     def __call__(self, logits: Logits) -> Tensor:
@@ -118,10 +118,10 @@ class Standardizer:
 
 
 def scalar_indicator(name: str, logits: NDArray[Any]) -> NDArray[np.float64]:
-    """(N,) values of an indicator that is one number a sample; `all_logits` is not, and is refused."""
+    """(N,) values of an indicator that is one number per sample; `all_logits` is not, and is refused."""
     scalars = [known for known, indicator in INDICATORS.items() if indicator.scalar]
     if name not in scalars:
-        said = "is not one number a sample" if name in INDICATORS else "is not an indicator"
+        said = "is not one number per sample" if name in INDICATORS else "is not an indicator"
         raise CalibrationError(f"'{name}' {said}, so nothing can be drawn against it; take {', '.join(scalars)}.")
     size = rows_per_chunk(logits.shape[1])
     cpu = torch.device("cpu")

@@ -17,7 +17,7 @@ from torch import Tensor
 from smart_core.fitting.profile import Profile
 
 Objective = Callable[[Profile, Tensor], Tensor]
-"""(profile, beta) -> the mean loss, a scalar (one value a fit where beta is stacked as (fits, N))."""
+"""(profile, beta) -> the mean loss, a scalar; one value per fit if beta is stacked as (fits, N)."""
 
 LABEL_SMOOTHING = 0.05
 
@@ -104,21 +104,21 @@ class _CharbonnierSoftECE(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class ObjectiveSpec:
-    """An objective's function, its name in tables, and which of sigma, delta and bins it listens to."""
+    """An objective's function, its name in tables, and which of sigma, delta and bins it uses."""
 
     function: Callable[..., Tensor]
     label: str
-    listens_to: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     per_class: bool = False
-    """Whether the value is a mean over the K classes, so that its scale is 1/K of the others'."""
+    """Whether the value is a mean over the K classes, so that it is of order 1/K."""
 
     def scale(self, classes: int) -> float:
-        """The size of a change that counts, relative to an objective of order one."""
+        """The size of a relevant change, relative to an objective of order one."""
         return 1.0 / classes if self.per_class else 1.0
 
     def bind(self, **settings: float) -> Objective:
         """The objective with its own settings filled in; those it does not use are left out."""
-        own = {name: settings[name] for name in self.listens_to}
+        own = {name: settings[name] for name in self.uses}
 
         def bound(profile: Profile, beta: Tensor) -> Tensor:
             return self.function(profile, beta, **own)

@@ -1,4 +1,4 @@
-"""The one function of a sample that a temperature method needs.
+"""The log-partition: the one function of a sample that a temperature method needs.
 
 With the gaps `d_k = z_k - max z <= 0`, the log-partition `g(beta) = log sum_k exp(beta d_k)` at the inverse
 temperature `beta = 1/T` gives
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ NODES_PER_LOG_CLASS = 1.2
 """Grid nodes for each doubling of beta, as a multiple of log K.
 
 The hardest row has K - 1 equal rivals: its g bends within a step of log beta as wide as 1 / log K. With this many
-nodes the interpolated confidence of any row is right to better than 5e-5.
+nodes the interpolated confidence of any row is accurate to 5e-5.
 """
 
 BETA_LOW = 1.0 / 20.0
@@ -42,7 +43,7 @@ OCTAVES = 9
 """The table spans T from 20 down to 20 / 2^9 = 0.039: twice the largest beta of T >= 0.1 is inside."""
 
 GAP_FLOOR = -1e4
-"""Gaps below this contribute exactly nothing to any sum; the clamp keeps huge logits from overflowing."""
+"""Smaller gaps contribute exactly nothing to any sum; the clamp keeps huge logits from overflowing."""
 
 
 def nodes_per_octave(classes: int) -> int:
@@ -78,7 +79,7 @@ class Profile(ABC):
         return self.correct.shape[0]
 
     def confidence(self, beta: Tensor) -> Tensor:
-        """`p = exp(-g(beta))`, kept in [1/K, 1]: interpolation may overshoot by a hair."""
+        """`p = exp(-g(beta))`, kept in [1/K, 1]: interpolation may slightly overshoot."""
         return torch.exp(-self.log_partition(beta)).clamp(1.0 / self.classes, 1.0)
 
     def nll(self, beta: Tensor) -> Tensor:
@@ -97,15 +98,17 @@ class Profile(ABC):
         return squares - 2.0 * torch.exp(beta * self.label_gap - g) + 1.0
 
 
+@dataclass(eq=False)
 class DirectProfile(Profile):
     """The gaps themselves; `g` by a sum over the classes at each call."""
 
-    def __init__(self, d: Tensor, label_gap: Tensor, mean_gap: Tensor, correct: Tensor) -> None:
-        self.classes = d.shape[1]
-        self.d = d
-        self.label_gap = label_gap
-        self.mean_gap = mean_gap
-        self.correct = correct
+    d: Tensor
+    label_gap: Tensor
+    mean_gap: Tensor
+    correct: Tensor
+
+    def __post_init__(self) -> None:
+        self.classes = self.d.shape[1]
 
     def log_partition(self, beta: Tensor) -> Tensor:
         return torch.logsumexp(beta.unsqueeze(-1) * self.d, dim=-1)
@@ -114,31 +117,25 @@ class DirectProfile(Profile):
         return DirectProfile(self.d[index], self.label_gap[index], self.mean_gap[index], self.correct[index])
 
 
+@dataclass(eq=False)
 class TableProfile(Profile):
     """`g` and `dg / d log beta` on geometric nodes: `table` is (N, nodes, 2), values and slopes side by side.
 
-    Some of the samples share the table of all: `rows` says where theirs lie in it, None that they are all of it.
+    A profile of some of the samples shares the table of all of them: `rows` are the indices of its samples there.
     """
 
-    def __init__(
-        self,
-        classes: int,
-        table: Tensor,
-        label_gap: Tensor,
-        mean_gap: Tensor,
-        correct: Tensor,
-        rows: Tensor | None = None,
-    ) -> None:
-        self.classes = classes
-        self.per_octave = nodes_per_octave(classes)
-        self.table = table
-        self.rows = torch.arange(len(table), device=table.device) if rows is None else rows
-        self.label_gap = label_gap
-        self.mean_gap = mean_gap
-        self.correct = correct
+    classes: int
+    table: Tensor
+    label_gap: Tensor
+    mean_gap: Tensor
+    correct: Tensor
+    rows: Tensor
+
+    def __post_init__(self) -> None:
+        self.per_octave = nodes_per_octave(self.classes)
 
     def log_partition(self, beta: Tensor) -> Tensor:
-        """Cubic Hermite between nodes; beyond the ends the tangent goes on, so gradients lead back inside."""
+        """Cubic Hermite between nodes; beyond the ends the tangent continues, so gradients lead back inside."""
         step = math.log(2.0) / self.per_octave
         last = self.table.shape[1] - 1
         position = (torch.log(beta) - math.log(BETA_LOW)) / step
@@ -164,14 +161,8 @@ class TableProfile(Profile):
         return self.table if whole else self.table[self.rows]
 
     def take(self, index: Tensor) -> TableProfile:
-        return TableProfile(
-            self.classes,
-            self.table,
-            self.label_gap[index],
-            self.mean_gap[index],
-            self.correct[index],
-            self.rows[index],
-        )
+        terms = (self.label_gap[index], self.mean_gap[index], self.correct[index])
+        return TableProfile(self.classes, self.table, *terms, self.rows[index])
 
 
 def build_profile(logits: Logits, labels: Tensor, run: Run | None = None) -> Profile:
@@ -191,7 +182,8 @@ def build_profile(logits: Logits, labels: Tensor, run: Run | None = None) -> Pro
         return terms[0], terms[1], terms[2]
 
     terms = share(piece, pieces, run or Run(), "tabulating the log-partition")
-    return TableProfile(classes, table, *(torch.cat(column) for column in zip(*terms, strict=True)))
+    label_gap, mean_gap, correct = (torch.cat(column) for column in zip(*terms, strict=True))
+    return TableProfile(classes, table, label_gap, mean_gap, correct, torch.arange(len(table), device=table.device))
 
 
 def _label_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -203,7 +195,7 @@ def _label_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 
 def _nodes(classes: int) -> tuple[int, Tensor]:
-    """Nodes of the table for each doubling of beta, and the betas of all nodes in float64."""
+    """Nodes per doubling of beta, and the betas of all nodes in float64."""
     per_octave = nodes_per_octave(classes)
     steps = torch.arange(OCTAVES * per_octave + 1, dtype=torch.float64, device="cpu") / per_octave
     return per_octave, BETA_LOW * torch.exp2(steps)
@@ -212,8 +204,8 @@ def _nodes(classes: int) -> tuple[int, Tensor]:
 def _tabulate(d: Tensor, table: Tensor) -> None:
     """`g` and `dg / d log beta = beta sum d e^(beta d) / sum e^(beta d)` at every node, (N, nodes, 2).
 
-    An octave further on, beta has doubled and the exponentials are the squares of what they were: one `exp` for
-    each node of the first octave, a multiplication for the rest.
+    An octave further on, beta has doubled, so the exponentials are squared: one `exp` for each node of the first
+    octave, a multiplication for the others.
     """
     per_octave, betas = _nodes(d.shape[1])
     nodes = len(betas)

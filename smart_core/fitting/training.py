@@ -17,10 +17,10 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's constants, PyTorch's defaults."""
 
 MIN_IMPROVEMENT = 1e-4
-"""By how much the loss must fall below the best so far to count as progress."""
+"""How far the loss must fall below the best so far to count as progress."""
 
 WIDTH_OF_A_STEP = 16
-"""Numbers a sample brings to one operation of a step: hidden units, soft bins, a handful of classes."""
+"""Numbers per sample in one operation of a step: hidden units, soft bins, or a few classes."""
 
 Loss = Callable[[Tensor, Tensor | None], Tensor]
 """(parameters, sample indices or None for all) -> scalar loss."""
@@ -77,11 +77,11 @@ def train(
 ) -> Tensor:
     """The parameters of the last epoch that made progress.
 
-    An epoch's loss is that of the parameters it began with (full batch) or the mean over its batches. An epoch
-    makes progress when its loss is at least `min_improvement` below the best so far; after `patience` epochs
-    without any, training stops (None runs every epoch). With a trace, each epoch records `objective`,
-    `gradient_norm` and whatever `observe` returns. `gradient` is a quicker way to the loss over all samples and its
-    gradient, for full batches; without it PyTorch differentiates `loss`.
+    An epoch's loss is that of its first parameters (full batch) or the mean over its batches. An epoch makes progress
+    if its loss is at least `min_improvement` below the best so far; after `patience` epochs without progress, training
+    stops (None runs every epoch). With a trace, each epoch records `objective`, `gradient_norm` and what `observe`
+    returns. `gradient` is a faster way to the loss over all samples and its gradient, for full batches; without it
+    PyTorch differentiates `loss`.
     """
     theta = parameters.detach().clone()
     adam = Adam(theta, schedule.lr)

@@ -1,11 +1,11 @@
 """Compiled inner loops for the CPU, each with a twin in plain PyTorch.
 
-The loops are written in numba and work on float32 arrays. Where numba is not installed, on a GPU and for other types,
-the callers take their PyTorch way, which computes the same thing. Every loop is serial and lets go of the interpreter's
-lock: work is shared between threads in fixed pieces (`threads.py`), so that the bits of a result do not depend on how
-many there are. Compiled code is kept on disk by numba and read back by the next process.
+The loops are written in numba and work on float32 arrays. Without numba, on a GPU and for other types, the callers
+compute the same with PyTorch. Every loop is serial and releases the interpreter's lock: threads share the work in fixed
+pieces (`threads.py`), so the bits of a result do not depend on their number. numba keeps compiled code on disk for the
+next process.
 
-This module is light; numba is imported by the modules beside it, which callers import when `usable` says so.
+This module is light. The modules beside it import numba; callers import them if `usable` says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ enabled = True
 
 @cache
 def installed() -> bool:
-    """Whether numba is there and works here; where it has no place to keep what it compiles, it does not."""
+    """Whether numba is installed and works; it does not if it has no folder for what it compiles."""
     if find_spec("numba") is None:
         return False
     try:
@@ -34,7 +34,7 @@ def installed() -> bool:
 
 
 def usable(*tensors: Tensor) -> bool:
-    """Whether the compiled loops can work on these: floats in float32, all on the CPU, numba there."""
+    """Whether the compiled loops can work on these tensors: float32 or whole numbers, all on the CPU."""
     return (
         enabled
         and installed()

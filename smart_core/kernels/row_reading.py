@@ -1,4 +1,4 @@
-"""Rows of probabilities as NumPy arrays, read by the compiled loops where that pays and by NumPy elsewhere."""
+"""Statistics of rows of probabilities, by the compiled loops if that pays and by NumPy otherwise."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from smart_core.kernels.threads import share
 from smart_core.progress import Run
 
 WORTH_LOADING = 1 << 20
-"""Numbers from which on the compiled loops are worth loading the compiler's package."""
+"""Numbers from which the compiled loops pay for loading the compiler's package."""
 
 PIECE = 1 << 22
-"""Numbers that one thread reads at a time."""
+"""Numbers per piece of work of one thread."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """Of every row: its sum in float64, its smallest and its largest entry, and the first place of the largest."""
+    """Of every row: its sum in float64, its smallest and its largest entry, and the column of the first largest."""
 
     total: NDArray[np.float64]
     least: NDArray[np.floating]
@@ -36,7 +36,7 @@ def compiled_for(matrix: NDArray[Any]) -> bool:
 
 
 def read_rows(matrix: NDArray[np.floating]) -> RowStatistics:
-    """The statistics of (N, K) rows; those of a row that holds NaN mean nothing but for its sum."""
+    """The statistics of (N, K) rows; of a row that holds NaN only the sum is defined."""
     if not compiled_for(matrix):
         place = matrix.argmax(axis=1)
         total = matrix.sum(axis=1, dtype=np.float64)

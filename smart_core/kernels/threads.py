@@ -1,4 +1,4 @@
-"""Work in fixed pieces, shared between as many threads as PyTorch has: the pieces, and so the bits, stay the same."""
+"""Work in fixed pieces, shared by as many threads as PyTorch has: the bits do not depend on their number."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from smart_core.progress import Run
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-LOOK_EVERY = 0.05
-"""Seconds between two looks at progress and cancel while waiting for a piece."""
+TICK_EVERY = 0.05
+"""Seconds between two ticks while waiting for a piece."""
 
 
 def share(function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run, words: str) -> list[Result]:
@@ -23,10 +23,10 @@ def share(function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run
 
 
 def share_each(function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run, words: str) -> Iterator[Result]:
-    """`function` of every piece, in order and as they come; a tick before each, and while waiting.
+    """`function` of every piece, in order, each as soon as it is done; a tick before each, and while waiting.
 
-    The function must let go of the interpreter's lock for threads to help. Where it fails, or the run is cancelled,
-    pieces that were not begun are dropped.
+    Threads help only if the function releases the interpreter's lock. If it fails, or the run is cancelled, pieces that
+    were not started are dropped.
     """
     workers = min(torch.get_num_threads(), len(pieces))
     if workers <= 1:
@@ -39,7 +39,7 @@ def share_each(function: Callable[[Piece], Result], pieces: Sequence[Piece], run
         try:
             for number, future in enumerate(waiting):
                 run.tick(number / len(pieces), words)
-                while not wait([future], LOOK_EVERY).done:
+                while not wait([future], TICK_EVERY).done:
                     run.tick(number / len(pieces), words)
                 yield future.result()
         finally:

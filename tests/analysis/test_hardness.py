@@ -63,7 +63,7 @@ def test_failures_are_told_from_samples_never_attacked():
     [
         (sc.Part(np.zeros((3, 2), np.float32), np.zeros(3, int)), {}, "no C&W distances here"),
         (sc.Part(np.zeros((3, 2), np.float32), np.zeros(3, int), cw_l2=np.full(3, np.nan)), {}, "every entry"),
-        (part(), {"indicator": "all_logits"}, "not one number a sample"),
+        (part(), {"indicator": "all_logits"}, "not one number per sample"),
         (part(), {"indicator": "gap"}, "is not an indicator"),
         (part(), {"attacked": [True, False]}, "2 entries for 300 samples"),
     ],

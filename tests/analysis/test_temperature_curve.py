@@ -134,7 +134,7 @@ def test_one_sample_and_equal_samples(seeds, test_part, rows: list[int]):
 
 def test_what_cannot_be_drawn_is_said_in_one_sentence(seeds, validation, test_part):
     for calibrators, indicator, words in (
-        (seeds, "all_logits", "not one number a sample"),
+        (seeds, "all_logits", "not one number per sample"),
         (seeds, "hardness", "is not an indicator"),
         ([], "margin", "No calibrator"),
         ([sc.Histogram().fit(validation.logits, validation.labels)], "margin", "does not divide by a temperature"),

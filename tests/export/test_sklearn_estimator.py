@@ -79,7 +79,7 @@ def test_labels_are_columns_or_one_kind_a_column() -> None:
 
 def test_wrong_input_is_one_sentence() -> None:
     fit_on = over_confident(300, 3, seed=1)
-    with pytest.raises(ValueError, match="3 columns of logits, one a class, and the labels hold 4 classes"):
+    with pytest.raises(ValueError, match="3 columns of logits, one per class, and the labels hold 4 classes"):
         CalibratedLogits("ts").fit(fit_on.logits, np.arange(300) % 4)
     with pytest.raises(ValueError, match="one class only, 2"):
         CalibratedLogits("ts").fit(fit_on.logits, np.full(300, 2))

@@ -32,6 +32,7 @@ def widened(profile):
         profile.label_gap.double(),
         profile.mean_gap.double(),
         profile.correct.double(),
+        profile.rows,
     )
 
 
