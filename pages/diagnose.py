@@ -43,7 +43,7 @@ with st.container(horizontal=True, gap="large"):
         delta=f"{percent(interval.low)} – {percent(interval.high)}",
         delta_color="off",
         delta_arrow="off",
-        help=f"Below the value: its 95 % interval, {interval.of}.",
+        help=f"Below the value: its 95\u00a0% interval, {interval.of}.",
         width="content",
     )
     st.metric(
@@ -63,7 +63,7 @@ with left:
     curve = Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)
     charts.show(reliability_diagram([curve], **look), "reliability")
     st.caption(
-        f"{len(data.test):,} test samples. Shaded: 95 % bootstrap band of each bin's accuracy. "
+        f"{len(data.test):,} test samples. Shaded: 95\u00a0% bootstrap band of each bin's accuracy. "
         "Below the diagonal, the model is overconfident."
     )
 with right:

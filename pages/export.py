@@ -69,9 +69,9 @@ def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) ->
         f"uncalibrated model has {percent(before.ece, 2)}."
     )
     st.caption(
-        f"{bins} bins. 95 % interval of the population value: {percent(after.interval.low, 2)} to "
+        f"{bins} bins. 95\u00a0% interval of the population value: {percent(after.interval.low, 2)} to "
         f"{percent(after.interval.high, 2)}. A perfectly calibrated model with these confidences stays below "
-        f"{percent(after.floor.q95, 2)} on 95 % of test sets."
+        f"{percent(after.floor.q95, 2)} on 95\u00a0% of test sets."
     )
     row = leaderboard.row(data, result.id)
     if row is not None and leaderboard.is_stale(row):

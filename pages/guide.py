@@ -120,8 +120,8 @@ st.latex(r"\mathrm{floor} \approx \sqrt{\tfrac{2B}{\pi N}}\;\cdot\;\mathrm{mean}
 st.markdown(
     f"""
 On the test part of {plain_text(datasets.current_title())} ({len(data.test):,} samples, {bins} bins) it is
-{percent(floor.mean)} on average, and below {percent(floor.q95)} on 95 % of test sets. A lower ECE is no evidence of
-miscalibration.
+{percent(floor.mean)} on average, and below {percent(floor.q95)} on 95\u00a0% of test sets. A lower ECE is no evidence
+of miscalibration.
 
 **Intervals.** A 95 % interval is for the *population value*: the same metric with the same bins on infinitely many test
 samples. Calibration errors are biased upwards on finite data, and their intervals are corrected for that, so close to

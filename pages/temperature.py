@@ -137,7 +137,7 @@ if curves:
     st.markdown(f"##### {whose}{temperature_verdict(curves[first], ts.get(first))}")
     charts.show(temperature_chart(curves, ts or None, **charts.look(data, indicator)), "temperature")
     # only with one curve is there one validation set, and so one outer 1 %
-    lighter = "; lighter: the outer 1 % of validation at either end" if len(curves) == 1 else ""
+    lighter = "; lighter: the outer 1\u00a0% of validation at either end" if len(curves) == 1 else ""
     st.caption(
         f"Band: range over seeds. Histogram: the test samples. Shaded: beyond every validation sample, where the map "
         f"extrapolates{lighter}. For the margin, the paper reports r = 0.94 on ImageNet with ResNet-50, and a U shape "

@@ -69,8 +69,9 @@ def draw(page: st.Page) -> DeltaGenerator:
         st.button("Redraw for the other theme", key="other-theme")
     if not datasets.empty():
         with st.container(key="narrow-split"):
-            lines = (f"{plain_text(datasets.current_title())}: {_sizes()}", _custom_split())
-            st.caption("  \n".join(line for line in lines if line))
+            data, title = datasets.current(), plain_text(datasets.current_title())
+            sizes = f"fitted on **{len(data.validation):,}**, tested on **{len(data.test):,}** samples"
+            st.caption("  \n".join(line for line in (f"{title}: {sizes}", _custom_split()) if line))
         urls.write()
     return place
 
@@ -92,14 +93,11 @@ def _data_set() -> None:
         persist_state="session",
         help="The bundled samples, and what you loaded on Start.",
     )
-    st.markdown(f"{_sizes()}  \n{datasets.current().classes:,} classes")
+    data = datasets.current()
+    sizes = f"fitted on **{len(data.validation):,}** samples  \ntested on **{len(data.test):,}** samples"
+    st.markdown(f"{sizes}  \n{data.classes:,} classes")
     if _custom_split():
         st.caption(_custom_split())
-
-
-def _sizes() -> str:
-    data = datasets.current()
-    return f"fitted on **{len(data.validation):,}**, tested on **{len(data.test):,}** samples"
 
 
 def _custom_split() -> str:

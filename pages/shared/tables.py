@@ -44,7 +44,9 @@ def margin_groups(groups: Sequence[MarginGroup]) -> None:
     frame = pd.DataFrame(rows)
     name = downloads.file_stem(datasets.current_title(), "margin-groups")
     show(frame, "group-table", name, tuple(frame.columns[2:]))
-    st.caption("Low and high: 95 % interval of the group's population ECE. Floor: 95 % quantile of the noise floor.")
+    st.caption(
+        "Low and high: 95\u00a0% interval of the group's population ECE. Floor: 95\u00a0% quantile of the noise floor."
+    )
 
 
 def samples(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluation) -> None:

@@ -53,15 +53,14 @@ def margin_group_verdict(groups: list[MarginGroup], label: str) -> str:
 def temperature_verdict(curve: TemperatureCurve, ts: float | None) -> str:
     """Compare the range of SMART's temperatures with that of temperature scaling, and correlate it."""
     known = curve.mean[curve.supported]
-    span = f"SMART divides by {known.min():.2f} to {known.max():.2f}"
-    if ts is not None:
-        span += f", where temperature scaling divides every sample by {ts:.2f}"
+    text = f"SMART's temperatures range from {known.min():.2f} to {known.max():.2f}"
+    text += f"; temperature scaling uses {ts:.2f} for every sample." if ts is not None else "."
     if not np.isfinite(curve.r):
-        return f"{span}."
+        return text
     label = INDICATORS[curve.indicator].label.lower()
     low, high = np.nanmin(curve.pearson), np.nanmax(curve.pearson)
     seeds = f" ({low:.2f} to {high:.2f} over {len(curve.pearson)} seeds)" if len(curve.pearson) > 1 else ""
-    return f"{span}; Pearson's r between {label} and temperature is {curve.r:.2f}{seeds}."
+    return f"{text} Pearson's r between {label} and temperature is {curve.r:.2f}{seeds}."
 
 
 def hardness_verdict(found: Hardness) -> str:

@@ -192,8 +192,8 @@ def _value(row: dict[str, str]) -> PaperValue:
 
 TENSIONS: tuple[Tension, ...] = (
     Tension(
-        "At sigma 0.05 and delta 0.001, the paper's own choice, the sensitivity tables read 0.61 % (ResNet-50) and "
-        "0.84 % (ViT-B/16); the main table reads 0.52 % and 0.48 % for the same networks.",
+        "At sigma 0.05 and delta 0.001, the paper's default, the sensitivity tables report 0.61 % (ResNet-50) and "
+        "0.84 % (ViT-B/16); the main table reports 0.52 % and 0.48 % for the same networks.",
         ("hyperparam_resnet50", "hyperparam_vitb16", MAIN_TABLE),
     ),
     Tension(
@@ -202,33 +202,33 @@ TENSIONS: tuple[Tension, ...] = (
         ("hyperparam_resnet50", "hyperparam_vitb16"),
     ),
     Tension(
-        "The degradation at a large sigma is put down to over-localised kernel weights; a large sigma spreads the "
-        "weights over many bins, so it over-smooths.",
+        "The text attributes the degradation at a large sigma to over-localised kernel weights, but a large sigma "
+        "spreads the weights over many bins: it over-smooths.",
         ("hyperparam_resnet50", "hyperparam_vitb16", "subsec:hyperparameter_sensitivity"),
     ),
     Tension(
         "The text says that the interval of feasible temperatures narrows as the margin grows. Both of its ends are "
-        "proportional to the margin, so its width grows with it; the ratio of the ends is what stays.",
+        "proportional to the margin, so its width grows with it; only the ratio of the ends is constant.",
         ("subsec:margin_motivation", "subsec:confidence-relation"),
     ),
     Tension(
-        "The text says that SMART has the lowest AdaECE on 24 of 26 networks; its table gives 19 of 26, and a tie. "
-        "For the ECE it is 24 of 26, and a tie.",
+        "The text says that SMART has the lowest AdaECE on 24 of 26 networks; its table shows 19 of 26 and one tie. "
+        "For the ECE, it is 24 of 26 and one tie.",
         ("adaece_comparison_updated", MAIN_TABLE),
     ),
     Tension(
-        "SMART on the same CIFAR networks, each time a mean of five runs, reads 0.43, 1.37 and 1.80 % in the main "
-        "table and 0.30, 0.99 and 1.38 % in the table of training losses.",
+        "For SMART on the same CIFAR networks, each time the mean of five runs, the main table reports 0.43, 1.37 and "
+        "1.80 %, and the table of training losses 0.30, 0.99 and 1.38 %.",
         (MAIN_TABLE, "SMART_ece_compare_with_training_time_methods"),
     ),
     Tension(
-        "PTS, which like SMART only divides by a positive temperature, is given an accuracy of 24.56 % where the model "
-        "has 37.82 % (ImageNet-C, ViT-B/32).",
+        "PTS only divides by a positive temperature, as SMART does, but its reported accuracy is 24.56 %, while that "
+        "of the model is 37.82 % (ImageNet-C, ViT-B/32).",
         ("accuracy_comparison",),
     ),
     Tension(
-        "The bound on smCE contains the labels' own noise, which no calibrator removes, so it is loose.",
+        "The bound on smCE contains the noise of the labels, which no calibrator can remove, so it is loose.",
         ("thm:Charbonnier_controls_smce",),
     ),
 )
-"""Where the paper does not agree with itself, to be shown beside its claims."""
+"""Where the paper contradicts itself, to be shown beside its claims."""

@@ -40,7 +40,7 @@ def test_opens_with_a_verdict_without_a_click() -> None:
 def test_opens_on_a_bundled_sample(app: AppTest) -> None:
     assert not app.exception
     assert app.title[0].value == "Diagnose"
-    assert any("fitted on **720**, tested on **720**" in line.value for line in app.sidebar.markdown)
+    assert any("tested on **720** samples" in line.value for line in app.sidebar.markdown)
     assert any(line.value.startswith("#### Too confident") for line in app.markdown)
 
 

@@ -41,7 +41,7 @@ def test_the_curve_is_that_of_the_fits() -> None:
         return float(-scaled[np.arange(len(scaled)), data.validation.labels].mean())
 
     best = minimize_scalar(nll, bounds=(0.1, 10), method="bounded").x
-    divisor = re.search(r"temperature scaling divides every sample by ([\d.]+\d)", text_of(app))
+    divisor = re.search(r"temperature scaling uses ([\d.]+) for every sample", text_of(app))
     assert divisor is not None
     assert float(divisor[1]) == pytest.approx(best, abs=0.0051)
     assert "r = 0.94" in text_of(app)
@@ -49,7 +49,7 @@ def test_the_curve_is_that_of_the_fits() -> None:
     legend = {trace.get("name") for trace in charts(app)[0]["data"]}
     assert {"no validation sample", "outer 1 % of validation"} <= legend
     assert (
-        "beyond every validation sample, where the map extrapolates; lighter: the outer 1 % of validation"
+        "beyond every validation sample, where the map extrapolates; lighter: the outer 1\u00a0% of validation"
         in text_of(app)
     )
     beyond = int(((margin < val_margin.min()) | (margin > val_margin.max())).sum())

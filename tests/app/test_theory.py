@@ -38,7 +38,7 @@ def test_margin_bounds_follow_the_sliders() -> None:
     app = open_view("Margin bounds")
     low, high = 2 / math.log(9 / 0.25), 2 / math.log(4)
     assert f"at a T between {low:.3f} and {high:.3f}" in text_of(app)
-    assert "none of 1,000 rows lies outside the bounds" in text_of(app)
+    assert "none of 1,000 samples lies outside the bounds" in text_of(app)
     assert len(charts(app)) == 4
     app.slider(key="theory-classes").set_value(2).run()
     assert f"at exactly T = {high:.3f}" in text_of(app)
@@ -56,7 +56,7 @@ def test_margin_bounds_follow_the_sliders() -> None:
 def test_margin_bounds_on_the_loaded_data() -> None:
     app = open_view("Margin bounds")
     app.segmented_control(key="theory-rows").set_value("Test samples").run()
-    assert "none of 720 rows lies outside the bounds" in text_of(app)
+    assert "none of 720 samples lies outside the bounds" in text_of(app)
     names, printed = run_code(app)
     assert names["study"].outside() == 0
     assert printed.startswith("interval")

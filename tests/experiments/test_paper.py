@@ -209,7 +209,7 @@ def test_tensions_hold_in_the_tables():
     assert len(paper.TENSIONS) >= 5
     assert lowest_counts(ADA) == (19, 1)
     assert lowest_counts(MAIN) == (24, 1)
-    assert "24 of 26 networks; its table gives 19 of 26" in said
+    assert "24 of 26 networks; its table shows 19 of 26" in said
     for grid, model, reads, headline in (
         ("hyperparam_resnet50", "ResNet-50", 0.61, 0.52),
         ("hyperparam_vitb16", "ViT-B/16", 0.84, 0.48),

@@ -24,12 +24,12 @@ from smart_core.theory.margin_bounds import (
 )
 
 STUDY_ROWS = 1000
-RANDOM, LOADED = "Random rows", "Test samples"
+RANDOM, LOADED = "Random samples", "Test samples"
 
 
 @st.cache_resource(max_entries=16, show_spinner=False, scope="session")
 def random_rows(target: float, classes: int) -> TargetStudy:
-    """Run the numerical study on random rows."""
+    """Run the numerical study on random samples."""
     return random_study(target, classes, STUDY_ROWS)
 
 
@@ -40,43 +40,47 @@ def loaded_rows(content_hash: str, target: float, _data: LogitSet) -> TargetStud
     return target_study(_data.test.logits[rows], target)
 
 
-def bounds_sentence(target: float, classes: int, margin: float) -> str:
-    """Say which T gives a row of this margin the target confidence."""
+def bounds_verdict(target: float, classes: int, margin: float) -> str:
+    """Say which T gives a sample of this margin the target confidence."""
     case, found = case_of(target, classes), temperature_bounds(margin, target, classes)
-    row = f"A row of {classes} classes with margin {margin:g}"
+    sample = f"A sample with {classes} classes and margin {margin:g}"
     if case == INTERVAL and classes == 2:
-        return f"{row} reaches {percent(target, 0)} at exactly T = {found.lower[0]:.3f}: with two classes, T is unique."
+        return (
+            f"{sample} reaches {percent(target, 0)} at exactly T = {found.lower[0]:.3f}: with two classes, T is unique."
+        )
     if case == INTERVAL:
-        return f"{row} reaches {percent(target, 0)} at a T between {found.lower[0]:.3f} and {found.upper[0]:.3f}."
+        return f"{sample} reaches {percent(target, 0)} at a T between {found.lower[0]:.3f} and {found.upper[0]:.3f}."
     if case == HALF_LINE:
-        return f"{row} reaches {percent(target, 0)} at a T of at least {found.lower[0]:.3f}; there is no upper bound."
+        return (
+            f"{sample} reaches {percent(target, 0)} at a T of at least {found.lower[0]:.3f}; there is no upper bound."
+        )
     least = f"The largest of {classes} probabilities is at least {percent(1 / classes)}"
     if case == IMPOSSIBLE:
         return f"{least}: no temperature gives {percent(target, 0)}."
-    return f"{least}, with equality only if all logits are equal: no row with margin {margin:g} reaches it."
+    return f"{least}, with equality only if all logits are equal: no sample with margin {margin:g} reaches it."
 
 
-def spread_sentence(study: TargetStudy) -> str:
+def spread_verdict(study: TargetStudy) -> str:
     """Say how well each indicator determines T."""
     factors = [f"{study.spread(name):.2f} at equal {name}" for name in study.indicators]
     outside = study.outside()
-    bounds = f"none of {study.temperature.size:,} rows lies outside the bounds"
+    bounds = f"none of {study.temperature.size:,} samples lies outside the bounds"
     if outside:
-        bounds = f"VIOLATED: {outside:,} of {study.temperature.size:,} rows lie outside the bounds"
+        bounds = f"VIOLATED: {outside:,} of {study.temperature.size:,} samples lie outside the bounds"
     return f"T varies by a factor of {join_words(factors)}; {bounds}."
 
 
 def view(data: LogitSet, look: dict[str, Any]) -> str:
     """Draw the view and return its Python code."""
     st.markdown(
-        "Which temperatures can give a row the target confidence, if only its margin and the number of classes are "
+        "Which temperatures can give a sample the target confidence, if only its margin and the number of classes are "
         "known? The margin bounds T from both sides; the largest logit alone does not bound it."
     )
     with st.container(horizontal=True):
         target = st.slider("Target confidence", 0.05, 0.99, 0.8, 0.01, key="theory-target", **IN_URL, width=260)
         classes = st.slider("Classes", 2, 100, 10, key="theory-classes", **IN_URL, width=260)
         margin = st.slider("Margin", 0.1, 10.0, 2.0, 0.1, key="theory-margin", **IN_URL, width=260)
-    st.markdown(f"##### {bounds_sentence(target, classes, margin)}")
+    st.markdown(f"##### {bounds_verdict(target, classes, margin)}")
     case = case_of(target, classes)
     if case in (INTERVAL, HALF_LINE):
         charts.show(feasible_chart(target, classes, margin=margin, **look), "feasible")
@@ -89,7 +93,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
             )
     st.subheader("The numerical study")
     source = st.segmented_control(
-        "Rows", [RANDOM, LOADED], default=RANDOM, required=True, key="theory-rows", persist_state="session"
+        "Samples", [RANDOM, LOADED], default=RANDOM, required=True, key="theory-rows", persist_state="session"
     )
     if source == RANDOM:
         study = random_rows(target, classes)
@@ -98,19 +102,19 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         title = plain_text(datasets.current_title())
         st.caption(f"Test samples of {title}, {data.classes} classes; the slider for classes has no effect here.")
     if not study.temperature.size:
-        st.info(f"No temperature gives any of these rows a confidence of {percent(target, 0)}.")
+        st.info(f"No temperature gives any of these samples a confidence of {percent(target, 0)}.")
     else:
-        (st.error if study.outside() else st.markdown)(f"##### {spread_sentence(study)}")
+        (st.error if study.outside() else st.markdown)(f"##### {spread_verdict(study)}")
         whose = "" if source == RANDOM else datasets.current_title()
         for place, name in zip(st.columns(3), study.indicators, strict=True):
             with place:
                 key = f"target-{name.replace(' ', '-')}"
                 charts.show(target_chart(study, name, source=whose, **look), key)
     st.caption(
-        "The paper uses 1,000 random rows of 10 classes and target 0.8, and names neither their distribution nor its "
-        "normalisation. Here the logits are independent and normal, and a normalised logit is the largest minus the "
-        "row's mean, divided by its standard deviation. The factor is the ratio of the 95\u00a0% to the 5\u00a0% "
-        "quantile of T among 40 neighbouring rows; the median over all such groups is given."
+        "The paper uses 1,000 random samples of 10 classes and target 0.8, and names neither their distribution nor "
+        "its normalisation. Here the logits are independent and normal, and a normalised logit is the largest minus "
+        "the mean, divided by its standard deviation. The factor is the ratio of the 95\u00a0% to the 5\u00a0% "
+        "quantile of T among 40 neighbouring samples; the median over all such groups is given."
     )
     rows, drawn = f"random_study({target:g}, {classes})", ""
     if source == LOADED:
