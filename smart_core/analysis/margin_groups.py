@@ -1,4 +1,4 @@
-"""Where on the margin axis the confidence is wrong: samples grouped by margin, and each group judged on its own.
+"""Where along the margin the confidence is wrong: samples grouped by margin, each group evaluated on its own.
 
 Groups are the intervals (l, u] between rising edges, the first one closed at both ends. The margin is that of the
 uncalibrated logits, so a sample stays in its group whatever the calibrator.
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
+from smart_core.formatting import first_few
 from smart_core.metrics.binned import ece
 from smart_core.metrics.binning import bin_edges, bin_index
 from smart_core.metrics.floor import noise_floor
@@ -25,59 +26,43 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 GROUPS = 6
-"""Groups where nobody asks for another number."""
+"""The default number of groups."""
 
 
-def margin_edges(
-    margin: ArrayLike, groups: int | None = None, edges: Sequence[float] | None = None
-) -> NDArray[np.float64]:
+def margin_edges(margin: ArrayLike, groups: int | None = None, edges: Sequence[float] | None = None) -> Vector:
     """Rising edges of margin groups, from the smallest to the largest margin.
 
     `groups` cuts at the margins' own quantiles; groups that equal margins would leave empty are merged, so that there
     may be fewer than asked for. `edges` are one's own; margins beyond the outermost get a group of their own, so that
     no sample is lost.
+
+    >>> margin_edges([1.0, 2.0, 3.0, 4.0], 2).tolist(), margin_edges([1.0, 4.0], edges=[2.0, 3.0]).tolist()
+    ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 4.0])
     """
-    values = _margins(margin)
+    values = np.asarray(margin, dtype=np.float64).reshape(-1)
+    if values.size == 0:
+        raise CalibrationError("There are no samples to group by margin.")
+    odd = int((~np.isfinite(values)).sum())
+    if odd:
+        raise CalibrationError(f"{odd} of {values.size:,} margins are not finite; leave those samples out.")
     if edges is not None:
         if groups is not None:
             raise CalibrationError("Margin groups are given by a number of groups or by edges, not by both.")
-        return _own_edges(values, edges)
+        own = np.asarray(edges, dtype=np.float64).reshape(-1)
+        if own.size < 2:
+            raise CalibrationError("Margin groups need at least two edges.")
+        if not np.isfinite(own).all():
+            raise CalibrationError("The edges of margin groups must be finite numbers.")
+        if not (np.diff(own) > 0).all():
+            listed = first_few((f"{edge:g}" for edge in own), 8)
+            raise CalibrationError(f"The edges of margin groups must rise strictly; {listed} do not. Sort them.")
+        return np.unique([min(own[0], values.min()), *own, max(own[-1], values.max())])
     wanted = GROUPS if groups is None else groups
     if not 1 <= wanted <= 1000:
         raise CalibrationError(f"{wanted} margin groups are asked for; choose 1 to 1000.")
     # quantiles that are samples themselves: every group then holds at least its own upper edge
     cuts = np.unique(np.quantile(values, np.linspace(0, 1, wanted + 1), method="inverted_cdf"))
     return cuts if cuts.size > 1 else np.repeat(cuts, 2)
-
-
-def _margins(margin: ArrayLike) -> Vector:
-    values = np.asarray(margin, dtype=np.float64).reshape(-1)
-    if values.size == 0:
-        raise CalibrationError("There are no samples to group by margin.")
-    if not np.isfinite(values).all():
-        raise CalibrationError(
-            f"{int((~np.isfinite(values)).sum())} of {values.size:,} margins are not finite; "
-            "leave those samples out before grouping."
-        )
-    return values
-
-
-def _own_edges(margin: Vector, edges: Sequence[float]) -> Vector:
-    own = np.asarray(edges, dtype=np.float64).reshape(-1)
-    if own.size < 2:
-        raise CalibrationError("Margin groups need at least two edges.")
-    if not np.isfinite(own).all():
-        raise CalibrationError("The edges of margin groups must be finite numbers.")
-    if not (np.diff(own) > 0).all():
-        raise CalibrationError(
-            f"The edges of margin groups must rise strictly; {_listed(own)} do not. Sort them and drop doubles."
-        )
-    return np.unique([min(own[0], margin.min()), *own, max(own[-1], margin.max())])
-
-
-def _listed(edges: Vector) -> str:
-    shown = ", ".join(f"{edge:g}" for edge in edges[:8])
-    return f"{shown}, …" if edges.size > 8 else shown
 
 
 def group_of(margin: ArrayLike, edges: ArrayLike) -> IntArray:
@@ -94,7 +79,7 @@ def group_of(margin: ArrayLike, edges: ArrayLike) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class MarginGroup:
-    """The samples of one margin interval, judged on their own; the means of an empty group are NaN."""
+    """The samples of one margin interval, evaluated on their own; the means of an empty group are NaN."""
 
     low: float
     high: float
@@ -107,7 +92,7 @@ class MarginGroup:
     floor_q95: float
     """ECE below which 95 % of perfectly calibrated sets with these confidences would lie."""
     interval: Interval | None = None
-    """95 % interval of the group's population ECE, once `with_intervals` has been asked for it."""
+    """95 % interval of the group's population ECE, if `with_intervals` has computed it."""
 
     @property
     def n(self) -> int:
@@ -154,21 +139,29 @@ def _margin_numbers(values: Sequence[float], digits: int) -> list[str]:
 
 
 def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> list[MarginGroup]:
-    """Every group between the edges, empty ones too, without the slower intervals."""
+    """Every group between the edges, empty ones too, without the slower intervals.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(100, 400, 4, seed=0)
+    >>> model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+    >>> evaluation = sc.evaluate(model, data.test)
+    >>> [group.n for group in margin_groups(evaluation, margin_edges(evaluation.margin, 4))]
+    [100, 100, 100, 100]
+    """
     bounds = _checked(edges)
     index = group_of(evaluation.margin, bounds)
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
     return [
-        _judged(evaluation, rows, low, high, bins)
+        _group(evaluation, rows, low, high, bins)
         for rows, low, high in zip(parts, bounds[:-1], bounds[1:], strict=True)
     ]
 
 
-def _judged(evaluation: Evaluation, rows: IntArray, low: float, high: float, bins: int) -> MarginGroup:
+def _group(evaluation: Evaluation, rows: IntArray, low: float, high: float, bins: int) -> MarginGroup:
     if rows.size == 0:
-        nothing = float("nan")
-        return MarginGroup(float(low), float(high), rows, nothing, nothing, nothing, nothing)
+        nan = float("nan")
+        return MarginGroup(float(low), float(high), rows, nan, nan, nan, nan)
     p, a = evaluation.confidence[rows], evaluation.correct[rows]
     return MarginGroup(
         low=float(low),
@@ -185,14 +178,11 @@ def with_intervals(
     evaluation: Evaluation, groups: Sequence[MarginGroup], bins: int = 15, level: float = 0.95
 ) -> list[MarginGroup]:
     """The same groups, each with the interval of its population ECE."""
-    return [
-        replace(group, interval=_interval(evaluation, group.rows, bins, level)) if group.n else group
-        for group in groups
-    ]
 
+    def one(rows: IntArray) -> Interval:
+        return interval("ece", evaluation.confidence[rows], evaluation.correct[rows], bins=bins, level=level)
 
-def _interval(evaluation: Evaluation, rows: IntArray, bins: int, level: float) -> Interval:
-    return interval("ece", evaluation.confidence[rows], evaluation.correct[rows], bins=bins, level=level)
+    return [replace(group, interval=one(group.rows)) if group.n else group for group in groups]
 
 
 def worst_group(groups: Sequence[MarginGroup]) -> MarginGroup | None:
@@ -245,18 +235,15 @@ def samples_in(
     """Rising indices of the samples in one margin group, one confidence bin, or both; None takes all."""
     bounds = _checked(edges)
     kept = np.ones(len(evaluation), dtype=bool)
-    if group is not None:
-        _within(group, bounds.size - 1, "margin group")
-        kept &= group_of(evaluation.margin, bounds) == group
-    if confidence_bin is not None:
-        _within(confidence_bin, bins, "confidence bin")
-        kept &= bin_index(evaluation.confidence, bins) == confidence_bin
+    for chosen, size, name, index in (
+        (group, bounds.size - 1, "margin group", group_of(evaluation.margin, bounds)),
+        (confidence_bin, bins, "confidence bin", bin_index(evaluation.confidence, bins)),
+    ):
+        if chosen is not None:
+            if not 0 <= chosen < size:
+                raise CalibrationError(f"There is no {name} {chosen}; they are numbered 0 to {size - 1}.")
+            kept &= index == chosen
     return np.flatnonzero(kept)
-
-
-def _within(index: int, size: int, what: str) -> None:
-    if not 0 <= index < size:
-        raise CalibrationError(f"There is no {what} {index}; they are numbered 0 to {size - 1}.")
 
 
 def _checked(edges: ArrayLike) -> Vector:
@@ -268,7 +255,7 @@ def _checked(edges: ArrayLike) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceChange:
-    """What a calibrator does to the confidence along the margin; each array has one entry a quantile group."""
+    """What a calibrator does to the confidence along the margin; each array has one entry per quantile group."""
 
     margin: Vector
     """Mean margin of the group."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smart_core.errors import SmartError
 from smart_core.experiments.results import SeedTable
@@ -100,14 +100,8 @@ def rows(
 
     Without `table` one setting may come back several times: the paper reports it in several tables.
     """
-    wanted = {
-        "dataset": ALIASES.get(dataset, dataset) if dataset else None,
-        "model": model,
-        "metric": metric,
-        "method": method,
-        "variant": variant,
-        "table": table,
-    }
+    own = ALIASES.get(dataset, dataset) if dataset else None
+    wanted = {"dataset": own, "model": model, "metric": metric, "method": method, "variant": variant, "table": table}
     asked = [(name, value) for name, value in wanted.items() if value is not None]
     return tuple(row for row in _all() if all(getattr(row, name) == value for name, value in asked))
 
@@ -118,10 +112,10 @@ def models() -> tuple[Model, ...]:
 
 
 def frame(figures: Iterable[PaperValue] | None = None) -> pd.DataFrame:
-    """The figures (all of them by default) as a table, one a row."""
+    """The values (all of them by default) as a table, one per row."""
     import pandas as pd
 
-    chosen = _all() if figures is None else tuple(figures)
+    chosen = _all() if figures is None else figures
     return pd.DataFrame([vars(row) for row in chosen], columns=list(PaperValue.__dataclass_fields__))
 
 
@@ -170,24 +164,13 @@ def _all() -> tuple[PaperValue, ...]:
     return tuple(_value(row) for row in csv.DictReader(text.splitlines()))
 
 
-def _value(row: dict[str, str]) -> PaperValue:
+def _value(row: dict[str, Any]) -> PaperValue:
     unit = row["unit"]
     value = float(row["value"]) * SCALES[unit]
     std = math.nan
     if row["std"]:
         std = float(row["std"]) * (value / 100.0 if unit == RELATIVE_STD else SCALES[unit])
-    return PaperValue(
-        table=row["table"],
-        dataset=row["dataset"],
-        model=row["model"],
-        variant=row["variant"],
-        method=row["method"],
-        metric=row["metric"],
-        value=value,
-        std=std,
-        printed=row["value"],
-        unit=unit,
-    )
+    return PaperValue(**{**row, "value": value, "std": std, "printed": row["value"]})
 
 
 TENSIONS: tuple[Tension, ...] = (
