@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
 
 from smart_core.analysis.diagnosis import Diagnosis, diagnose
+from smart_core.analysis.margin_groups import MarginGroup, margin_edges, margin_groups
 from smart_core.calibrators import TemperatureCalibrator
 from smart_core.calibrators import methods as all_methods
 from smart_core.calibrators.vanilla import Vanilla
@@ -98,6 +103,17 @@ class Findings:
         return row.typical(self.metric) if kept else row.evaluations[0]
 
     @cached_property
+    def margin_edges(self) -> NDArray[np.float64]:
+        """Edges of the margin groups."""
+        return margin_edges(self.before.margin)
+
+    @cached_property
+    def margin_groups(self) -> list[list[MarginGroup]]:
+        """The margin groups of the uncalibrated model and, if there is one, of the repair."""
+        sides = [self.before] if self.after is None else [self.before, self.after]
+        return [margin_groups(side, self.margin_edges, self.bins) for side in sides]
+
+    @cached_property
     def diagnosis(self) -> Diagnosis:
         """The verdict on the uncalibrated model."""
         known = self.fitted.get("vanilla")
@@ -106,48 +122,41 @@ class Findings:
         return diagnose(self.before, self.bins, floor=known.floor.get("ece"), interval=known.intervals.get("ece"))
 
 
+class Options(TypedDict, total=False):
+    """Keyword arguments of `report`."""
+
+    bins: int
+    metric: str
+    settings: dict[str, Settings] | None
+    """A method's own settings by its id."""
+    device: str
+    sensitivity: bool
+    """Also refit SMART over the paper's grid of settings, which takes twenty fits per seed."""
+
+
 def findings(
     data: LogitSet,
     methods: str | Sequence[str] = "all",
     seeds: int = 5,
     *,
-    bins: int = 15,
-    metric: str = "ece",
-    settings: dict[str, Settings] | None = None,
-    sensitivity: bool = False,
-    device: str = "auto",
     code: str = "",
     command: str = "",
     run: Run | None = None,
+    **options: Unpack[Options],
 ) -> Findings:
     """Compute what a report is made from; it names `code` and `command` as ways to get the same numbers."""
     run = run or Run()
-    ranked = compare(
-        data,
-        methods,
-        seeds,
-        bins=bins,
-        metric=metric,
-        settings=settings,
-        device=device,
-        progress=run.part(0.0, COMPARED if sensitivity else 1.0).tick,
-        cancel=run.cancel,
-    )
+    with_grid, settings = options.get("sensitivity", False), options.get("settings") or {}
+    same: dict[str, Any] = {name: value for name, value in options.items() if name in ("bins", "metric", "device")}
+    first, second = run.part(0.0, COMPARED if with_grid else 1.0), run.part(COMPARED, 1.0)
+    ranked = compare(data, methods, seeds, settings=settings, progress=first.tick, cancel=run.cancel, **same)
     if not ranked.complete:
         raise Cancelled("stopped before the leaderboard was complete; no report was written.")
     ranked.check_any()
     grid = None
-    if sensitivity:
-        grid = run_sensitivity(
-            data,
-            seeds=seeds,
-            metric=metric,
-            bins=bins,
-            settings=(settings or {}).get("smart"),
-            device=device,
-            progress=run.part(COMPARED, 1.0).tick,
-            cancel=run.cancel,
-        )
+    if with_grid:
+        own = settings.get("smart")
+        grid = run_sensitivity(data, seeds=seeds, settings=own, progress=second.tick, cancel=run.cancel, **same)
         if not grid.complete:
             raise Cancelled("stopped before the sensitivity study was complete; no report was written.")
-    return Findings(ranked, bins, grid, code=code, command=command)
+    return Findings(ranked, options.get("bins", 15), grid, code=code, command=command)

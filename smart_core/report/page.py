@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import smart_core
-from smart_core.analysis.margin_groups import margin_edges, margin_groups, worst_group
+from smart_core.analysis.margin_groups import worst_group
 from smart_core.analysis.temperature_curve import temperature_curve
-from smart_core.data.logitset import LogitSet, Part
+from smart_core.calibrators import Calibrator
+from smart_core.calibrators import methods as all_methods
+from smart_core.data.logitset import LogitSet
 from smart_core.evaluation import HEADLINE, METRICS, metric_range, metric_value
-from smart_core.experiments.running import Settings
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.chart import Chart
 from smart_core.figures.leaderboard import leaderboard_plot
@@ -35,10 +36,8 @@ from smart_core.formatting import MISSING, percent, plural, shorten
 from smart_core.metrics import reliability as reliability_table
 from smart_core.metrics.bootstrap import bootstrap_reliability_band
 from smart_core.progress import CancelToken, Progress, Run
-from smart_core.report.findings import Findings, findings
+from smart_core.report.findings import Findings, Options, findings
 
-NAMES_SHOWN = 12
-"""Names of classes or groups that are listed."""
 LIBRARIES = ("numpy", "torch", "scipy", "plotly")
 UNCALIBRATED = "uncalibrated model"
 
@@ -70,7 +69,9 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         finalize=lambda value: value if isinstance(value, Markup) else clean(value),
     )
-    made.filters["script_json"] = script_json
+    made.filters |= {"script_json": script_json, "percent": percent, "shorten": shorten}
+    made.globals |= {"METRICS": METRICS, "HEADLINE": HEADLINE, "NAMES_SHOWN": 12, "MISSING": MISSING, "plural": plural}
+    made.globals |= {"metric_value": metric_value, "metric_range": metric_range, "changed_settings": changed_settings}
     return made
 
 
@@ -79,31 +80,13 @@ def report(
     methods: str | Sequence[str] = "all",
     seeds: int = 5,
     *,
-    bins: int = 15,
-    metric: str = "ece",
-    settings: dict[str, Settings] | None = None,
-    sensitivity: bool = False,
-    device: str = "auto",
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
+    **options: Unpack[Options],
 ) -> str:
-    """The report's HTML: the methods fitted on validation, evaluated on test, and drawn.
-
-    With `sensitivity`, SMART is also refitted over the paper's grid of settings, which takes twenty fits per seed.
-    """
+    """The report's HTML: the methods fitted on validation, evaluated on test, and drawn."""
     run = Run(progress, cancel)
-    found = findings(
-        data,
-        methods,
-        seeds,
-        bins=bins,
-        metric=metric,
-        settings=settings,
-        sensitivity=sensitivity,
-        device=device,
-        run=run.part(0.0, 0.9),
-    )
-    return report_html(found, run.part(0.9, 1.0))
+    return report_html(findings(data, methods, seeds, run=run.part(0.0, 0.9), **options), run.part(0.9, 1.0))
 
 
 def report_html(found: Findings, run: Run | None = None) -> str:
@@ -111,16 +94,62 @@ def report_html(found: Findings, run: Run | None = None) -> str:
     from plotly.offline import get_plotlyjs
 
     run = run or Run()
-    parts = {}
-    for number, (name, part) in enumerate(PARTS.items()):
-        run.tick(number / len(PARTS), f"writing the report: {name}")
-        parts[name] = part(found)
+    charts: dict[str, ReportChart] = {}
+    for number, (name, draw) in enumerate(CHARTS.items()):
+        run.tick(number / len(CHARTS), f"drawing the {name}")
+        charts |= draw(found)
     folder = files("smart_core.report")
     style, script = (Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
-    page = environment().get_template("page.html")
-    html = page.render(parts, title=found.title, style=style, script=script, plotly=Markup(get_plotlyjs()))
+    metric = METRICS[found.metric]
+    html = (
+        environment()
+        .get_template("page.html")
+        .render(
+            found=found,
+            verdict=[found.diagnosis.words, repair_verdict(found.comparison)],
+            ranked=sorted(found.fitted.values(), key=lambda row: metric.sort_key(row.mean(found.metric))),
+            groups=[] if found.data.test.group is None else np.unique(found.data.test.group),
+            split=[notice.text for notice in found.data.notices if notice.code == "split"],
+            notices=[notice.text for notice in found.data.notices if notice.code != "split"],
+            extras=[name for name, _ in found.data.test.arrays() if name not in ("logits", "labels")],
+            worst=_worst_group(found),
+            indicator=INDICATORS[_indicator(found)].label.lower(),
+            charts=charts,
+            versions=[
+                f"smart_core {smart_core.__version__}",
+                ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
+            ],
+            python=platform.python_version(),
+            style=style,
+            script=script,
+            plotly=Markup(get_plotlyjs()),
+        )
+    )
     run.tick(1.0, "report written")
     return html
+
+
+def changed_settings(calibrator: Calibrator) -> str:
+    """The settings that are not at their defaults."""
+    defaults = {item.name: item.default for item in calibrator.settings()} | {"seed": calibrator.seed}
+    given = calibrator.settings_dict()
+    changed = [f"{name} = {given[name]}" for name in given if name != "device" and given[name] != defaults[name]]
+    return ", ".join(changed) or "defaults"
+
+
+def _worst_group(found: Findings) -> str:
+    worst = worst_group(found.margin_groups[-1])
+    if worst is not None:
+        return f"Worst group: {worst.sentence}."
+    within = "No margin group is" if found.after is None else "With the repair, no margin group is"
+    return f"{within} further off than chance explains."
+
+
+def _indicator(found: Findings) -> str:
+    """What the temperature is drawn against: the indicator of SMART if it is one number, else the margin."""
+    settings = {} if found.curved is None else found.fitted[found.curved].calibrators[0].settings_dict()
+    indicator = str(settings.get("indicator", "margin"))
+    return "margin" if indicator == "all_logits" else indicator
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +160,6 @@ class ReportChart:
     light: Chart
     dark: Chart
 
-    @classmethod
-    def of(cls, name: str, draw: Callable[..., Chart], *arguments: Any, **options: Any) -> ReportChart:
-        """Draw a chart twice."""
-        light, dark = (draw(*arguments, **options, dark=dark) for dark in (False, True))
-        return cls(f"chart-{name}", light, dark)
-
     @property
     def numbers(self) -> list[list[str]]:
         """The cells of the chart's table; empty where there is no value."""
@@ -144,186 +167,59 @@ class ReportChart:
         return [["" if pd.isna(v) else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
 
 
-def verdict(found: Findings) -> list[str]:
-    """The sentence on the model and the one on its repair."""
-    return [found.diagnosis.words, repair_verdict(found.comparison)]
+def _both(name: str, draw: Callable[..., Chart], *arguments: Any, **options: Any) -> dict[str, ReportChart]:
+    """A chart drawn in both themes."""
+    light, dark = (draw(*arguments, **options, dark=dark) for dark in (False, True))
+    return {name: ReportChart(f"chart-{name}", light, dark)}
 
 
-def data_card(found: Findings) -> dict[str, Any]:
-    """Name, sizes, split and arrays of the data, and its notices."""
-    data = found.data
-    split = [notice.text for notice in data.notices if notice.code == "split"]
-    extras = [name for name, _ in data.test.arrays() if name not in ("logits", "labels")]
-    facts: list[tuple[str, object]] = [
-        ("Name", found.title),
-        *([("File", data.name)] if data.name != found.title else []),
-        ("Classes", f"{data.classes:,}" + (f" ({_listed(data.class_names)})" if data.class_names else "")),
-        ("Validation, for fitting", _part(data.validation)),
-        ("Test, for evaluation", _part(data.test)),
-        ("Split", split[0] if split else "that of the files"),
-        *([("Besides logits and labels", ", ".join(extras))] if extras else []),
-    ]
-    if data.test.group is not None:
-        facts.append(("Groups in test", _listed(tuple(map(str, np.unique(data.test.group))))))
-    facts.append(("Fingerprint", f"{data.content_hash[:16]} (SHA-256 of the arrays, shortened)"))
-    return {"facts": facts, "notices": [notice.text for notice in data.notices if notice.code != "split"]}
+def leaderboard(found: Findings) -> dict[str, ReportChart]:
+    """Every method by the primary metric."""
+    return _both("leaderboard", leaderboard_plot, found.comparison, found.metric)
 
 
-def _part(part: Part) -> str:
-    return f"{plural(len(part), 'sample')}, top-1 accuracy {percent(part.accuracy)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(shorten(name) for name in names[:NAMES_SHOWN]) + more
-
-
-def leaderboard(found: Findings) -> dict[str, Any]:
-    """Every method by the primary metric with its interval, floor and standing, then by the other metrics."""
-    ranked, metric = found.comparison, found.metric
-    label = METRICS[metric].label
-    rows = sorted(found.fitted.values(), key=lambda row: METRICS[metric].sort_key(row.mean(metric)))
-    standings = {"best": "best", "tied": "tied with best", "worse": "worse", "": MISSING}
-    others = [name for name in HEADLINE if name != metric]
-    return {
-        "label": label,
-        "bins": found.bins,
-        "header": [
-            *("Method", label, "± seeds", "95 % interval", "Noise floor", "Standing", "Top-1", "Parameters", "Fit, s")
-        ],
-        "rows": [
-            [
-                row.label,
-                metric_value(metric, row.mean(metric)),
-                metric_value(metric, row.std(metric)),
-                metric_range(metric, *row.ends(metric)),
-                metric_value(metric, row.floor_q95(metric)),
-                standings[ranked.standing(row.id)],
-                "kept" if row.keeps_top1 else "may change",
-                f"{row.parameters:,}",
-                f"{row.fit_seconds:.2f}",
-            ]
-            for row in rows
-        ],
-        "chart": ReportChart.of("leaderboard", leaderboard_plot, ranked, metric),
-        "other_header": ["Method", *(METRICS[name].label for name in others)],
-        "other_rows": [
-            [
-                row.label,
-                *(f"{metric_value(name, row.mean(name))}\n{metric_range(name, *row.ends(name))}" for name in others),
-            ]
-            for row in rows
-        ],
-        "notes": [
-            f"{label}: {METRICS[metric].help}",
-            "Interval: of the population value, 95 %, over test samples; a plug-in calibration error is biased "
-            "upwards, so near the floor the value may lie above its interval.",
-            "Noise floor: a perfectly calibrated model with the row's confidences stays below it in 95 % of test sets.",
-            "Tied with best: the paired test, corrected for the number of methods, cannot tell the two apart.",
-            *ranked.notices,
-            *(f"{row.label}: {notice}" for row in rows for notice in row.notices),
-            *(
-                f"{row.label} is missing: {row.reason or 'it failed'}"
-                for row in ranked.results.values()
-                if not row.available
-            ),
-        ],
-    }
-
-
-def reliability(found: Findings) -> dict[str, Any]:
-    """Accuracy against confidence, of all samples and of each margin group, before and after calibration."""
+def reliability(found: Findings) -> dict[str, ReportChart]:
+    """Accuracy against confidence, before and after calibration."""
     before, after, bins = found.before, found.after, found.bins
     band = bootstrap_reliability_band(before.confidence, before.correct, bins=bins)
     table = reliability_table(before.confidence, before.correct, bins)
     curves = [Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)]
+    if after is not None and found.repair is not None:
+        curves.append(Curve(reliability_table(after.confidence, after.correct, bins), found.repair))
+    return _both("reliability", reliability_diagram, curves, height=460)
+
+
+def by_margin(found: Findings) -> dict[str, ReportChart]:
+    """The same for each margin group."""
     repair = found.repair or "vanilla"
-    if after is not None:
-        curves.append(Curve(reliability_table(after.confidence, after.correct, bins), repair))
-    edges = margin_edges(before.margin)
-    groups = [margin_groups(each, edges, bins) for each in (before, after) if each is not None]
-    worst = worst_group(groups[-1])
-    within = "With the repair, no margin group is" if after is not None else "No margin group is"
-    return {
-        "chart": ReportChart.of("reliability", reliability_diagram, curves, height=460),
-        "groups": len(groups[0]),
-        "worst": f"Worst group: {worst.sentence}." if worst else f"{within} further off than chance explains.",
-        "by_margin": ReportChart.of(
-            "margin-groups",
-            margin_group_grid,
-            before,
-            after,
-            edges,
-            bins,
-            methods=("vanilla", repair),
-            labels=(UNCALIBRATED, smart_core.calibrators.methods()[repair].label),
-            groups=groups,
-        ),
-    }
+    names = {"methods": ("vanilla", repair), "labels": (UNCALIBRATED, all_methods()[repair].label)}
+    sides = found.before, found.after, found.margin_edges, found.bins
+    return _both("margin-groups", margin_group_grid, *sides, groups=found.margin_groups, **names)
 
 
-def temperature(found: Findings) -> dict[str, Any] | None:
-    """The learned temperature along the margin, if a method has one per sample."""
+def temperature(found: Findings) -> dict[str, ReportChart]:
+    """The learned temperature along the indicator, if a method has one per sample."""
     if found.curved is None:
-        return None
+        return {}
     row, scaling = found.fitted[found.curved], found.fitted.get("ts")
-    indicator = row.calibrators[0].settings_dict().get("indicator", "margin")
-    indicator = "margin" if indicator == "all_logits" else indicator
-    curve = temperature_curve(row.calibrators, found.data.test, indicator, validation=found.data.validation)
+    curve = temperature_curve(row.calibrators, found.data.test, _indicator(found), validation=found.data.validation)
     ts = None if scaling is None else float(scaling.calibrators[0].state()["temperature_"][0])
-    name = shorten(clean(found.title))
-    return {
-        "method": row.label,
-        "indicator": INDICATORS[indicator].label.lower(),
-        "chart": ReportChart.of("temperature", temperature_chart, {name: curve}, ts, height=440),
-    }
+    return _both("temperature", temperature_chart, {shorten(clean(found.title)): curve}, ts, height=440)
 
 
-def sensitivity(found: Findings) -> dict[str, Any] | None:
+def sensitivity(found: Findings) -> dict[str, ReportChart]:
     """The metric over SMART's settings, if that was computed."""
     grid = found.sensitivity
     if grid is None or not np.isfinite(grid.mean(found.metric)).any():
-        return None
-    chart = ReportChart.of("sensitivity", sensitivity_heatmap, grid, found.metric)
-    return {"seeds": plural(grid.seeds, "seed"), "chart": chart}
+        return {}
+    return _both("sensitivity", sensitivity_heatmap, grid, found.metric)
 
 
-def settings(found: Findings) -> dict[str, Any]:
-    """Seeds and settings of each method, and the versions of the libraries."""
-    rows = []
-    for row in found.fitted.values():
-        calibrator = row.calibrators[0]
-        defaults = {item.name: item.default for item in calibrator.settings()}
-        changed = [
-            f"{name} = {value}"
-            for name, value in calibrator.settings_dict().items()
-            if name not in ("seed", "device") and value != defaults[name]
-        ]
-        seeds = ", ".join(str(each.seed) for each in row.calibrators) if calibrator.stochastic else "does not matter"
-        rows.append([row.label, seeds, ", ".join(changed) or "defaults"])
-    versions = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
-    facts = [
-        ("Primary metric", METRICS[found.metric].label),
-        ("Bins", found.bins),
-        ("Made with", f"smart_core {smart_core.__version__}; {versions}; Python {platform.python_version()}"),
-        ("Made on", f"{found.made:%Y-%m-%d %H:%M} UTC"),
-    ]
-    return {"rows": rows, "facts": facts}
-
-
-def commands(found: Findings) -> list[str]:
-    """The command line and the Python that give the same numbers, as far as they are known."""
-    return [text for text in (found.command, found.code) if text]
-
-
-PARTS: dict[str, Callable[[Findings], Any]] = {
-    "verdict": verdict,
-    "data": data_card,
+CHARTS: dict[str, Callable[[Findings], dict[str, ReportChart]]] = {
     "leaderboard": leaderboard,
-    "reliability": reliability,
-    "temperature": temperature,
+    "reliability diagram": reliability,
+    "margin groups": by_margin,
+    "temperature curve": temperature,
     "sensitivity": sensitivity,
-    "settings": settings,
-    "commands": commands,
 }
-"""What the template is given, by name, in the order of the page."""
+"""The charts in the order of the page, by the words of the progress."""
