@@ -1,7 +1,8 @@
-"""The paper's own figures as facts, table by table, in the units of the engine.
+"""The paper's own results, table by table, in the units of the engine.
 
 `paper_tables.csv` holds them as printed; `table` is the label of the table or figure in the paper. Shares become
-fractions and the NLL, which the paper multiplies by 100, nats.
+fractions and the NLL, which the paper multiplies by 100, nats. `paper_tensions.csv` lists where the paper disagrees
+with itself.
 """
 
 from __future__ import annotations
@@ -27,18 +28,17 @@ DEFAULT = (0.05, 1e-3)
 ALIASES = {"ImageNet": "ImageNet-1K", "ImageNet-Sketch": "ImageNet-S"}
 """The paper's other names of a data set -> the one used here."""
 
-MAIN_TABLE = "comparison_ECE_full"
 RELATIVE_STD = "%, std in % of the value"
 """AdaECE's spreads carry a per-cent sign of their own. The paper does not say of what; read as per cent of the value
 they are of the size of ECE's spreads, read as absolute ones they would exceed the value up to 57 times."""
 
 SCALES = {"%": 0.01, RELATIVE_STD: 0.01, "x100": 0.01, "s": 1.0, "r": 1.0}
-"""Unit of a printed figure -> what turns it into the engine's."""
+"""Unit of a printed number -> the factor that turns it into the engine's."""
 
 
 @dataclass(frozen=True)
 class PaperValue:
-    """One figure of the paper."""
+    """One number of the paper."""
 
     table: str
     """Label of the table or figure that it stands in."""
@@ -47,9 +47,9 @@ class PaperValue:
     variant: str
     """What else was varied: `trained on NLL`, `objective=mse`, `indicator=entropy`, `sigma=0.05 delta=0.001`."""
     method: str
-    """Our id where we have the method; `uwg`, `dfl` and `mdca` are training-time methods that we have not."""
+    """The id of the method here; `uwg`, `dfl` and `mdca` are training-time methods, which are not here."""
     metric: str
-    """Our name of the metric; `seconds` and `pearson` are not metrics."""
+    """The name of the metric here; `seconds` and `pearson` are not metrics."""
     value: float
     """In the engine's units: fractions, nats, seconds."""
     std: float
@@ -96,7 +96,7 @@ def rows(
     variant: str | None = None,
     table: str | None = None,
 ) -> tuple[PaperValue, ...]:
-    """The paper's figures that match every name given, in its order; none where it has none.
+    """The paper's numbers that match every name given, in its order.
 
     Without `table` one setting may come back several times: the paper reports it in several tables.
     """
@@ -107,7 +107,7 @@ def rows(
 
 
 def models() -> tuple[Model, ...]:
-    """Every data set and network with a figure in a table, each once, in the paper's order."""
+    """Every data set and network with a number in a table, each once, in the paper's order."""
     return tuple(dict.fromkeys(Model(row.dataset, row.model) for row in _all() if row.model))
 
 
@@ -158,10 +158,14 @@ def _pivot(figures: Iterable[PaperValue], row_name: str, column_name: str, model
     return table
 
 
+def _read(name: str) -> Iterable[dict[str, Any]]:
+    text = files("smart_core.experiments").joinpath(name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
+
+
 @cache
 def _all() -> tuple[PaperValue, ...]:
-    text = files("smart_core.experiments").joinpath("paper_tables.csv").read_text(encoding="utf-8")
-    return tuple(_value(row) for row in csv.DictReader(text.splitlines()))
+    return tuple(_value(row) for row in _read("paper_tables.csv"))
 
 
 def _value(row: dict[str, Any]) -> PaperValue:
@@ -173,45 +177,5 @@ def _value(row: dict[str, Any]) -> PaperValue:
     return PaperValue(**{**row, "value": value, "std": std, "printed": row["value"]})
 
 
-TENSIONS: tuple[Tension, ...] = (
-    Tension(
-        "At sigma 0.05 and delta 0.001, the paper's default, the sensitivity tables report 0.61 % (ResNet-50) and "
-        "0.84 % (ViT-B/16); the main table reports 0.52 % and 0.48 % for the same networks.",
-        ("hyperparam_resnet50", "hyperparam_vitb16", MAIN_TABLE),
-    ),
-    Tension(
-        "The text says that the ECE varies by less than 0.2 % over delta for sigma up to 0.1; cells there reach 3.11 % "
-        "and 2.26 %.",
-        ("hyperparam_resnet50", "hyperparam_vitb16"),
-    ),
-    Tension(
-        "The text attributes the degradation at a large sigma to over-localised kernel weights, but a large sigma "
-        "spreads the weights over many bins: it over-smooths.",
-        ("hyperparam_resnet50", "hyperparam_vitb16", "subsec:hyperparameter_sensitivity"),
-    ),
-    Tension(
-        "The text says that the interval of feasible temperatures narrows as the margin grows. Both of its ends are "
-        "proportional to the margin, so its width grows with it; only the ratio of the ends is constant.",
-        ("subsec:margin_motivation", "subsec:confidence-relation"),
-    ),
-    Tension(
-        "The text says that SMART has the lowest AdaECE on 24 of 26 networks; its table shows 19 of 26 and one tie. "
-        "For the ECE, it is 24 of 26 and one tie.",
-        ("adaece_comparison_updated", MAIN_TABLE),
-    ),
-    Tension(
-        "For SMART on the same CIFAR networks, each time the mean of five runs, the main table reports 0.43, 1.37 and "
-        "1.80 %, and the table of training losses 0.30, 0.99 and 1.38 %.",
-        (MAIN_TABLE, "SMART_ece_compare_with_training_time_methods"),
-    ),
-    Tension(
-        "PTS only divides by a positive temperature, as SMART does, but its reported accuracy is 24.56 %, while that "
-        "of the model is 37.82 % (ImageNet-C, ViT-B/32).",
-        ("accuracy_comparison",),
-    ),
-    Tension(
-        "The bound on smCE contains the noise of the labels, which no calibrator can remove, so it is loose.",
-        ("thm:Charbonnier_controls_smce",),
-    ),
-)
+TENSIONS = tuple(Tension(row["text"], tuple(row["tables"].split())) for row in _read("paper_tensions.csv"))
 """Where the paper contradicts itself, to be shown beside its claims."""

@@ -9,31 +9,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
-    "Chart": "chart",
-    "palette": "theme",
-    "Style": "theme",
-    "style": "theme",
-    "template": "theme",
-    "Curve": "reliability",
-    "reliability_diagram": "reliability",
-    "smooth_reliability": "reliability",
-    "confidence_histogram": "histogram",
-    "margin_histogram": "histogram",
-    "leaderboard_plot": "leaderboard",
-    "margin_group_grid": "margin_groups",
-    "gap_heatmap": "margin_groups",
-    "confidence_change_plot": "confidence_change",
-    "temperature_chart": "temperature",
-    "hardness_scatter": "hardness",
-    "sensitivity_heatmap": "seed_tables",
-    "seed_table_heatmap": "seed_tables",
-    "efficiency_curves": "efficiency",
-    "divergence_chart": "training",
-    "gradient_chart": "training",
-    "reduction_bars": "shift",
-    "shift_heatmap": "seed_tables",
+_NAMES = {
+    "chart": ("Chart",),
+    "theme": ("palette", "Style", "style", "template"),
+    "reliability": ("Curve", "reliability_diagram", "smooth_reliability"),
+    "histogram": ("confidence_histogram", "margin_histogram"),
+    "leaderboard": ("leaderboard_plot",),
+    "margin_groups": ("margin_group_grid", "gap_heatmap"),
+    "confidence_change": ("confidence_change_plot",),
+    "temperature": ("temperature_chart",),
+    "hardness": ("hardness_scatter",),
+    "seed_tables": ("sensitivity_heatmap", "seed_table_heatmap", "shift_heatmap"),
+    "efficiency": ("efficiency_curves",),
+    "training": ("divergence_chart", "gradient_chart"),
+    "shift": ("reduction_bars",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOMES)
 

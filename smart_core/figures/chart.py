@@ -113,10 +113,13 @@ def line(x: Any, y: Any, name: str, color: str, width: float, dash: str | None =
 
 
 def band(x: Array, low: Array, high: Array, color: str, opacity: float, **trace: Any) -> go.Scatter:
-    """The region between `low` and `high` as one closed outline, from left to right and back."""
+    """The region between `low` and `high`: a closed outline, there and back, of each stretch that has both."""
+    known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+    gap = [np.nan]
     return go.Scatter(
-        x=np.concatenate([x, x[::-1]]),
-        y=np.concatenate([low, high[::-1]]),
+        x=np.concatenate([part for each in stretches for part in (x[each], x[each[::-1]], gap)])[:-1],
+        y=np.concatenate([part for each in stretches for part in (low[each], high[each[::-1]], gap)])[:-1],
         mode="lines",
         fill="toself",
         fillcolor=translucent(color, opacity),

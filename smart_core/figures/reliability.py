@@ -12,7 +12,6 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.figures.chart import (
-    QUIET,
     SHARES,
     Chart,
     Crowd,
@@ -285,26 +284,10 @@ def _smooth_line(curve: _Smooth, crowd: Crowd) -> go.Scatter:
     )
 
 
-def _smooth_band(curve: _Smooth, band: SmoothBand) -> go.Scatter:
-    """One closed outline for each stretch of the curve, with a gap between stretches."""
-    shown = np.isfinite(curve.accuracy) & np.isfinite(band.low)
-    x: list[float] = []
-    y: list[float] = []
-    for stretch in np.split(np.flatnonzero(shown), np.flatnonzero(np.diff(np.flatnonzero(shown)) > 1) + 1):
-        back = stretch[::-1]
-        x += [*band.t[stretch], *band.t[back], np.nan]
-        y += [*band.low[stretch], *band.high[back], np.nan]
-    return go.Scatter(
-        x=x[:-1],
-        y=y[:-1],
-        mode="lines",
-        fill="toself",
-        fillcolor=translucent(curve.look.color, 0.22),
-        line={"width": 0},
-        name=f"{plain(curve.label)}: 95 % band",
-        legendgroup=curve.id,
-        **QUIET,
-    )
+def _smooth_band(curve: _Smooth, around: SmoothBand) -> go.Scatter:
+    low = np.where(np.isfinite(curve.accuracy), around.low, np.nan)
+    name = f"{plain(curve.label)}: 95 % band"
+    return band(around.t, low, around.high, curve.look.color, 0.22, name=name, legendgroup=curve.id)
 
 
 def _density(curve: _Smooth, crowd: Crowd) -> go.Scatter:

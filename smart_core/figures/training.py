@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import metric_value, tick_format
 from smart_core.experiments.traces import Traces
-from smart_core.figures.chart import Chart, Look, lay_out, marker, panels
+from smart_core.figures.chart import Chart, Look, joined, lay_out, marker, panels
 from smart_core.figures.theme import SERIES, Style, plain
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words
@@ -45,22 +45,18 @@ def divergence_chart(
     >>> divergence_chart(Traces({"NLL": trace}), ["nll"]).table["value"].tolist()
     [0.05, 0.02, 0.03, 0.5, 0.4, 0.3]
     """
-    runs = _chosen(traces, objectives)
-    figure = panels(spacing=0.05, heights=None)
-    records: list[dict[str, Any]] = []
+    lines = [
+        (row, key, f"{part} {metric.upper()}", f"{metric} on {part}")
+        for row, metric in enumerate(("ece", "nll"), start=1)
+        for part, key in (("validation", metric), ("test", f"test_{metric}"))
+    ]
+    figure, runs, table = _drawn(traces, objectives, lines)
     for name, trace in runs.items():
-        for row, metric in enumerate(("ece", "nll"), start=1):
-            for part, key in (("validation", metric), ("test", f"test_{metric}")):
-                if key in trace.values:
-                    values = np.asarray(trace[key])
-                    figure.add_trace(_line(name, part, metric, values, first=row == 1), row=row, col=1)
-                    records += _records(name, f"{metric} on {part}", values)
         figure.add_trace(_lowest(name, np.asarray(trace["ece"])), row=1, col=1)
     figure.update_yaxes(title_text="ECE", tickformat=tick_format("ece"), nticks=5, rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="NLL", nticks=5, row=2, col=1)
-    _epoch_axis(figure, runs)
     lay_out(figure, look, 520, "divergence")
-    return Chart(figure, _divergence_alt(runs), _frame(records), "divergence")
+    return Chart(figure, _divergence_alt(runs), table, "divergence")
 
 
 def gradient_chart(
@@ -69,38 +65,40 @@ def gradient_chart(
     **look: Unpack[Look],
 ) -> Chart:
     """The training loss (above) and its gradient's norm (below, logarithmic) at every epoch, one line per objective."""
-    runs = _chosen(traces, objectives)
-    figure = panels(spacing=0.05, heights=None)
-    records: list[dict[str, Any]] = []
-    for name, trace in runs.items():
-        for row, (key, words) in enumerate((("objective", "loss"), ("gradient_norm", "gradient norm")), start=1):
-            values = np.asarray(trace[key], dtype=np.float64)
-            if key == "gradient_norm":
-                values = np.where(values > 0.0, values, np.nan)  # a logarithm has no zero
-            figure.add_trace(_line(name, words, "", values, first=row == 1), row=row, col=1)
-            records += _records(name, words, values)
+    lines = [(1, "objective", "loss", "loss"), (2, "gradient_norm", "gradient norm", "gradient norm")]
+    figure, runs, table = _drawn(traces, objectives, lines)
     figure.update_yaxes(title_text="loss", nticks=5, rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="gradient norm", type="log", dtick=1, exponentformat="power", row=2, col=1)
-    _epoch_axis(figure, runs)
     lay_out(figure, look, 520, "gradient")
-    return Chart(figure, _gradient_alt(runs), _frame(records), "gradient")
+    return Chart(figure, _gradient_alt(runs), table, "gradient")
 
 
-def _chosen(traces: Traces, objectives: Sequence[str]) -> dict[str, Trace]:
-    """The runs of the objectives that were trained, by label, in the order asked for."""
+def _drawn(
+    traces: Traces, objectives: Sequence[str], lines: Sequence[tuple[int, str, str, str]]
+) -> tuple[go.Figure, dict[str, Trace], pd.DataFrame]:
+    """Two panels with (panel, recorded quantity, hover words, name in the table) of each run; the runs; the numbers."""
     labels = [OBJECTIVES[id].label for id in objectives]
     runs = {label: traces.runs[label] for label in labels if label in traces.runs and len(traces.runs[label])}
     if not runs:
         raise CalibrationError(
             f"No epoch of {join_words(labels)} was recorded; train with traces of these objectives first."
         )
-    return runs
-
-
-def _epoch_axis(figure: go.Figure, runs: dict[str, Trace]) -> None:
+    figure, frames = panels(spacing=0.05, heights=None), []
+    for name, trace in runs.items():
+        for row, key, words, quantity in lines:
+            if key in trace.values:
+                values = np.asarray(trace[key], dtype=np.float64)
+                if key == "gradient_norm":
+                    values = np.where(values > 0.0, values, np.nan)  # a logarithm has no zero
+                epochs = drawn_epochs(len(values))
+                shown = values[epochs - 1]
+                figure.add_trace(_line(name, key, words, epochs, shown, first=row == 1), row=row, col=1)
+                columns = {"trained on": name, "quantity": quantity, "epoch": epochs, "value": shown}
+                frames.append(pd.DataFrame(columns))
     longest = max(len(trace) for trace in runs.values())
     figure.update_xaxes(nticks=6, range=[1 - 0.01 * longest, 1.01 * longest])
     figure.update_xaxes(title_text="epoch", row=2, col=1)
+    return figure, runs, joined(frames)
 
 
 def _look(name: str) -> Style:
@@ -112,11 +110,11 @@ def drawn_epochs(epochs: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(1, epochs, min(epochs, POINTS_PER_LINE)).round().astype(np.int64))
 
 
-def _line(name: str, part: str, metric: str, values: NDArray[np.float64], *, first: bool) -> go.Scatter:
-    look, epochs = _look(name), drawn_epochs(len(values))
-    thin = part == "test"
+def _line(
+    name: str, key: str, words: str, epochs: NDArray[np.int64], shown: NDArray[np.float64], *, first: bool
+) -> go.Scatter:
+    look, thin = _look(name), key.startswith("test_")
     label = f"trained on {plain(name)}" + (", test" if thin else "")
-    shown = values[epochs - 1]
     return go.Scatter(
         x=epochs,
         y=[None if np.isnan(value) else float(value) for value in shown],
@@ -126,7 +124,7 @@ def _line(name: str, part: str, metric: str, values: NDArray[np.float64], *, fir
         name=label,
         legendgroup=label,
         showlegend=first,
-        hovertemplate=f"epoch %{{x}}<br>{part} {metric.upper()} %{{y:.5g}}<extra>{plain(name)}</extra>",
+        hovertemplate=f"epoch %{{x}}<br>{words} %{{y:.5g}}<extra>{plain(name)}</extra>",
     )
 
 
@@ -142,17 +140,6 @@ def _lowest(name: str, ece: NDArray[np.float64]) -> go.Scatter:
         showlegend=False,
         hovertemplate=f"lowest ECE %{{y:.2%}} at epoch %{{x}}<extra>{plain(name)}</extra>",
     )
-
-
-def _records(name: str, quantity: str, values: NDArray[np.float64]) -> list[dict[str, Any]]:
-    return [
-        {"trained on": name, "quantity": quantity, "epoch": int(epoch), "value": float(values[epoch - 1])}
-        for epoch in drawn_epochs(len(values))
-    ]
-
-
-def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(records, columns=["trained on", "quantity", "epoch", "value"])
 
 
 def _thinned(runs: dict[str, Trace]) -> str:

@@ -32,7 +32,7 @@ def test_the_wheel_holds_the_app_inside_the_package(installed: Installed):
         here = [path for path in (ROOT / part).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         assert inside == {path.relative_to(ROOT).as_posix() for path in here}
     assert {f"{APP}/dashboard.py", f"{APP}/.streamlit/config.toml", "smart_core/py.typed"} <= names
-    assert "smart_core/experiments/paper_tables.csv" in names
+    assert {f"smart_core/experiments/paper_{kind}.csv" for kind in ("tables", "tensions")} <= names
     assert {f"smart_core/report/page.{kind}" for kind in ("html", "css", "js")} <= names
     assert f"Version: {sc.__version__}\n" in metadata
     assert "License-Expression: Apache-2.0\n" in metadata
