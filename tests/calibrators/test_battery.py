@@ -13,15 +13,8 @@ import torch
 
 from smart_core.calibrators import TemperatureCalibrator, get, load_calibrator, methods
 from smart_core.errors import CalibrationError, CalibratorFileError, Cancelled
+from tests.calibrators.fits import ALL, QUICK, fit_again, fitted
 from tests.calibrators.problems import Problem, over_confident
-
-ALL = list(methods())
-QUICK = {"smart": {"epochs": 60}, "gc": {"partitions": 3}}
-"""Settings that keep the battery short; what is asserted here does not depend on them."""
-
-
-def fitted(id: str, problem: Problem, **settings: object):
-    return get(id, **{**QUICK.get(id, {}), **settings}).fit(problem.logits, problem.labels, **problem.fit_arguments())
 
 
 def assert_probabilities(rows: np.ndarray, shape: tuple[int, int]) -> None:
@@ -58,7 +51,7 @@ def test_rows_are_probabilities_and_numpy_equals_torch(id: str, problem: Problem
 @pytest.mark.parametrize("id", ALL)
 def test_the_same_seed_gives_the_same_bits(id: str, problem: Problem):
     first, second = (
-        fitted(id, problem, seed=3).predict_proba(problem.logits, features=problem.features) for _ in range(2)
+        fit_again(id, problem, seed=3).predict_proba(problem.logits, features=problem.features) for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)
 
@@ -232,12 +225,13 @@ def test_a_fit_leaves_the_worlds_random_numbers_alone(id: str, problem: Problem)
     np.random.seed(11)  # noqa: NPY002 - the global state is what is watched
     random.seed(11)
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    rows = fitted(id, problem).predict_proba(problem.logits, features=problem.features)
+    rows = fit_again(id, problem).predict_proba(problem.logits, features=problem.features)
     assert torch.equal(torch.get_rng_state(), before[0])
     np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
     assert random.getstate() == before[2]
     torch.manual_seed(12)
-    np.testing.assert_array_equal(rows, fitted(id, problem).predict_proba(problem.logits, features=problem.features))
+    again = fit_again(id, problem).predict_proba(problem.logits, features=problem.features)
+    np.testing.assert_array_equal(rows, again)
 
 
 @pytest.mark.parametrize("id", ALL)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from smart_core import kernels
-from smart_core.calibrators import get
+from smart_core.calibrators import get, pts
 from smart_core.data.logitset import Part
 from smart_core.evaluation import METRICS, evaluate
+from tests.calibrators.fits import ALL, QUICK
 from tests.calibrators.problems import over_confident
-from tests.calibrators.test_battery import ALL, QUICK
 from tests.other_device import WrongDevice, pretend_device
 
 TABULATED = ("ts", "gc", "smart")
@@ -42,6 +42,7 @@ def test_the_device_is_strict():
 def test_fit_and_apply_stay_on_their_device(id: str, classes: int, monkeypatch: pytest.MonkeyPatch):
     """Both sides go PyTorch's way; that the compiled loops agree with it is shown in `tests/kernels`."""
     monkeypatch.setattr(kernels, "enabled", False)
+    monkeypatch.setitem(pts.FAST, "epochs", 25)  # every operation is watched, which is slow
     problem = over_confident(160, classes, seed=8)
     settings = {**QUICK.get(id, {}), **SHORTER.get(id, {}), "seed": 1}
     here = get(id, device="cpu", **settings).fit(problem.logits, problem.labels, **problem.fit_arguments())

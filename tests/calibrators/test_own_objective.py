@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.calibrators.fits import ALL, fitted
 from tests.calibrators.problems import Problem, over_confident
-from tests.calibrators.test_battery import ALL, fitted
 
 Rows = NDArray[np.float64]
 

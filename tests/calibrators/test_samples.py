@@ -10,8 +10,8 @@ import smart_core as sc
 from smart_core.calibrators import get
 from smart_core.evaluation import evaluate
 from tests.calibrators.checks import cifar10
+from tests.calibrators.fits import ALL
 from tests.calibrators.made_up import plain_ece, softmax
-from tests.calibrators.test_battery import ALL
 from tests.calibrators.test_ts import scipy_temperature
 
 

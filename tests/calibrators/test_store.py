@@ -15,8 +15,8 @@ from torch import Tensor
 from smart_core.calibrators import get, load_calibrator, methods
 from smart_core.calibrators.store import calibrator_bytes
 from smart_core.errors import CalibrationError, CalibratorFileError
+from tests.calibrators.fits import ALL, QUICK, fitted
 from tests.calibrators.problems import Problem, over_confident
-from tests.calibrators.test_battery import ALL, QUICK, fitted
 
 State = dict[str, Tensor]
 Header = dict[str, str]

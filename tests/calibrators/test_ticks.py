@@ -1,11 +1,10 @@
-"""Every fit looks at its cancel token often, and none brings in PyTorch's compiler.
+"""Every fit checks its cancel token often.
 
 Importing a library for the first time is not counted: what the fits import on demand is imported here.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from itertools import pairwise
@@ -15,7 +14,6 @@ import pytest
 from smart_core.calibrators import get, methods
 from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.problems import Problem, over_confident
-from tests.conftest import ROOT
 
 for method in methods().values():
     method.prepare()
@@ -89,22 +87,3 @@ def test_a_batch_is_as_good_as_an_epoch_for_looking():
     per_epoch = len(watched("smart", small, {}, epochs=10).looks)
     per_batch = len(watched("smart", small, {}, epochs=10, batch_size=10).looks)
     assert per_batch >= per_epoch + 10 * 20
-
-
-FIT_THEM_ALL = """
-import sys
-from smart_core.calibrators import get, methods
-from tests.calibrators.problems import over_confident
-small = over_confident(60, 4)
-for id in methods():
-    settings = {"epochs": 3} if id == "smart" else {}
-    get(id, **settings).fit(small.logits, small.labels, **small.fit_arguments())
-print("torch._dynamo" in sys.modules)
-"""
-
-
-def test_no_fit_waits_for_the_compiler_to_load():
-    """`torch._dynamo` takes seconds to import, and `torch.optim` imports it at the first step."""
-    command = [sys.executable, "-c", FIT_THEM_ALL]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)
-    assert done.stdout.split() == ["False"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 
-from smart_core.calibrators import Calibrator, get, methods, mlp
+from smart_core.calibrators import Calibrator, get, mlp
 from smart_core.calibrators.smart import SMART
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.types import Logits
-from tests.calibrators.problems import Problem, over_confident
+from tests.calibrators.fits import ALL, QUICK, fitted
+from tests.calibrators.made_up import degenerate
+from tests.calibrators.problems import over_confident
 from tests.tolerance import PROBABILITY, float32_bound, moved_by_temperature
-
-ALL = list(methods())
-QUICK = {"smart": {"epochs": 60}, "gc": {"partitions": 3}}
-
-
-def fitted(id: str, problem: Problem, **settings: object) -> Calibrator:
-    return get(id, **{**QUICK.get(id, {}), **settings}).fit(problem.logits, problem.labels, **problem.fit_arguments())
 
 
 def extreme(classes: int) -> np.ndarray:
@@ -81,3 +79,53 @@ def temperatures_off(calibrator: Calibrator, logits: np.ndarray) -> np.ndarray:
 def probabilities_off(calibrator: Calibrator, logits: np.ndarray) -> np.ndarray:
     """(N, 1) how far the engine's probabilities may lie from exact ones."""
     return PROBABILITY + moved_by_temperature(temperatures_off(calibrator, logits), calibrator.classes_)[:, None]
+
+
+Case = tuple[Calibrator, dict[str, np.ndarray]]
+"""A fitted calibrator and the arrays to apply its exported forms to."""
+
+OTHER_SETTINGS: list[tuple[str, dict[str, object]]] = [
+    *(("smart", {"indicator": name}) for name in INDICATORS),
+    ("smart", {"layers": 3, "hidden": 40, "standardize": False, "init": "random"}),
+    ("spline", {"top1": "keep"}),
+    ("histogram", {"scheme": "width"}),
+    ("procal", {"neighbours": 3}),
+    ("pts", {"top": 3}),
+]
+"""Settings with which a method computes something else."""
+
+
+def _ordinary(id: str, samples: int, classes: int, seed: int, settings: dict[str, object]) -> Case:
+    calibrator = fitted(id, over_confident(samples, classes, seed=seed), **settings)
+    return calibrator, arguments(calibrator, *ordinary_and_extreme(classes))
+
+
+def _without_features(id: str, classes: int) -> Case:
+    """Normalised rows of two logits lie on a circle, so close that float32 cannot resolve their distances."""
+    fit_on = over_confident(600, classes, seed=2)
+    calibrator = get(id, **QUICK.get(id, {})).fit(fit_on.logits, fit_on.labels)
+    return calibrator, {"logits": ordinary_and_extreme(classes)[0]}
+
+
+def _at_the_edge(id: str, kind: str) -> Case:
+    sample = degenerate()[kind]
+    calibrator = fitted(id, sample)
+    return calibrator, arguments(calibrator, sample.logits, sample.features)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    **{
+        f"{id}_{classes}_classes_seed_{seed}": partial(_ordinary, id, 600, classes, seed, {})
+        for classes, seed in [(2, 1), (6, 1), (6, 2), (30, 2)]
+        for id in ALL
+    },
+    **{f"{id}_set_{n}": partial(_ordinary, id, 400, 5, 3, wanted) for n, (id, wanted) in enumerate(OTHER_SETTINGS)},
+    **{f"{id}_{k}_logits": partial(_without_features, id, k) for k in (2, 5) for id in ("gc", "procal")},
+    **{
+        f"{id}_{kind.replace(' ', '_')}": partial(_at_the_edge, id, kind)
+        for kind in sorted(degenerate().keys() - {"many classes"})
+        for id in ALL
+    },
+}
+"""What every exported form is tried on: ordinary and extreme rows, other settings, logits in place of features, and
+fits on validation sets at the edge of what a fit can meet."""

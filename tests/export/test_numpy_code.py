@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,19 +16,10 @@ from smart_core.calibrators.ts import TS
 from smart_core.errors import ExportError
 from smart_core.export import numpy_code, numpy_functions
 from smart_core.export.numpy_code import numpy_source
-from smart_core.fitting.indicators import INDICATORS
-from tests.calibrators.made_up import degenerate
+from tests.calibrators.fits import ALL, fitted
 from tests.calibrators.problems import over_confident
 from tests.export.alone import run_alone
-from tests.export.fits import (
-    ALL,
-    QUICK,
-    arguments,
-    fitted,
-    ordinary_and_extreme,
-    probabilities_off,
-    temperatures_off,
-)
+from tests.export.fits import CASES, Case, arguments, probabilities_off, temperatures_off
 from tests.tolerance import PROBABILITY, assert_within, float32_bound
 
 
@@ -44,51 +36,26 @@ def assert_same(calibrator: Calibrator, inputs: dict[str, np.ndarray], found: di
         assert_within(found["temperatures"], temperatures, off * temperatures, calibrator.label)
 
 
-def assert_exported_alike(cases: dict[str, tuple[Calibrator, dict[str, np.ndarray]]], folder) -> None:
-    found = run_alone(folder, {name: (numpy_source(c), inputs) for name, (c, inputs) in cases.items()})
-    for name, (calibrator, inputs) in cases.items():
-        assert_same(calibrator, inputs, found[name])
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, np.ndarray]]:
+    """What the exported file of every case gives, in one process that has nothing but NumPy."""
+    files = {name: (numpy_source(calibrator), inputs) for name, (calibrator, inputs) in made().items()}
+    return run_alone(tmp_path_factory.mktemp("alone"), files)
 
 
-@pytest.mark.parametrize(("classes", "seed"), [(2, 1), (6, 1), (6, 2), (30, 2)])
-def test_every_method_alone_on_ordinary_and_extreme_rows(classes: int, seed: int, tmp_path):
-    fit_on = over_confident(600, classes, seed=seed)
-    logits, features = ordinary_and_extreme(classes)
-    cases = {}
-    for id in ALL:
-        calibrator = fitted(id, fit_on)
-        cases[id] = (calibrator, arguments(calibrator, logits, features))
-    assert cases["procal"][0].features_used_
-    assert cases["fc"][0].features_used_
-    assert_exported_alike(cases, tmp_path)
+@cache
+def made() -> dict[str, Case]:
+    return {name: make() for name, make in CASES.items()}
 
 
-@pytest.mark.parametrize("classes", [2, 5])
-def test_methods_that_read_logits_in_place_of_features(classes: int, tmp_path):
-    """Normalised rows of two logits lie on a circle, so close that float32 cannot tell their distances."""
-    fit_on, (logits, _) = over_confident(600, classes, seed=2), ordinary_and_extreme(classes)
-    cases = {}
-    for id in ("gc", "procal"):
-        calibrator = get(id, **QUICK.get(id, {})).fit(fit_on.logits, fit_on.labels)
-        cases[id] = (calibrator, {"logits": logits})
-    assert_exported_alike(cases, tmp_path)
+@pytest.mark.parametrize("name", CASES)
+def test_exported_alone_it_gives_what_the_engine_gives(name: str, alone: dict[str, dict[str, np.ndarray]]):
+    calibrator, inputs = made()[name]
+    assert_same(calibrator, inputs, alone[name])
 
 
-def test_other_settings_take_other_paths(tmp_path):
-    fit_on, (logits, features) = over_confident(400, 5, seed=3), ordinary_and_extreme(5)
-    wanted: list[tuple[str, dict[str, object]]] = [
-        *(("smart", {"indicator": name}) for name in INDICATORS),
-        ("smart", {"layers": 3, "hidden": 40, "standardize": False, "init": "random"}),
-        ("spline", {"top1": "keep"}),
-        ("histogram", {"scheme": "width"}),
-        ("procal", {"neighbours": 3}),
-        ("pts", {"top": 3}),
-    ]
-    cases = {}
-    for number, (id, settings) in enumerate(wanted):
-        calibrator = fitted(id, fit_on, **settings)
-        cases[f"{id}_{number}"] = (calibrator, arguments(calibrator, logits, features))
-    assert_exported_alike(cases, tmp_path)
+def test_the_cases_read_features():
+    assert all(made()[f"{id}_6_classes_seed_1"][0].features_used_ for id in ("gc", "procal", "fc"))
 
 
 def test_a_confidence_on_the_edge_of_a_bin_falls_on_the_same_side():
@@ -102,18 +69,6 @@ def test_a_confidence_on_the_edge_of_a_bin_falls_on_the_same_side():
     assert_within(found, calibrator.predict_proba(equal), PROBABILITY)
     below, above = (calibrator.values_[place] for place in (edge.tolist().index(np.float32(2 / 3)) + k for k in (0, 1)))
     assert abs(float(below) - float(above)) > 0.01  # the other side would show
-
-
-@pytest.mark.parametrize("kind", sorted(degenerate().keys() - {"many classes"}))
-def test_fits_at_the_edge(kind: str, tmp_path):
-    sample = degenerate()[kind]
-    cases = {}
-    for id in ALL:
-        calibrator = get(id, **QUICK.get(id, {})).fit(
-            sample.logits, sample.labels, features=sample.features, head=sample.head
-        )
-        cases[id] = (calibrator, arguments(calibrator, sample.logits, sample.features))
-    assert_exported_alike(cases, tmp_path)
 
 
 def namespace(source: str) -> dict[str, object]:

@@ -18,10 +18,9 @@ from smart_core.errors import ExportError
 from smart_core.export import onnx_bytes, onnx_model, onnx_refusal, save_onnx
 from smart_core.export.onnx_graph import Graph
 from smart_core.export.onnx_proto import OPSET, _varint, model
-from smart_core.fitting.indicators import INDICATORS
-from tests.calibrators.made_up import degenerate
+from tests.calibrators.fits import fitted
 from tests.calibrators.problems import over_confident
-from tests.export.fits import ALL, QUICK, arguments, fitted, ordinary_and_extreme, probabilities_off
+from tests.export.fits import CASES, probabilities_off
 from tests.tolerance import assert_within
 
 
@@ -53,45 +52,9 @@ def assert_same(calibrator: Calibrator, inputs: dict[str, np.ndarray]) -> None:
         np.testing.assert_array_equal(found.argmax(axis=1), inputs["logits"].argmax(axis=1))
 
 
-@pytest.mark.parametrize(("classes", "seed"), [(2, 1), (6, 1), (6, 2), (30, 2)])
-@pytest.mark.parametrize("id", ALL)
-def test_every_method_on_ordinary_and_extreme_rows(id: str, classes: int, seed: int) -> None:
-    calibrator = fitted(id, over_confident(600, classes, seed=seed))
-    assert_same(calibrator, arguments(calibrator, *ordinary_and_extreme(classes)))
-
-
-@pytest.mark.parametrize(
-    ("id", "settings"),
-    [
-        *(("smart", {"indicator": name}) for name in INDICATORS),
-        ("smart", {"layers": 3, "hidden": 40, "standardize": False, "init": "random"}),
-        ("spline", {"top1": "keep"}),
-        ("histogram", {"scheme": "width"}),
-        ("procal", {"neighbours": 3}),
-        ("pts", {"top": 3}),
-    ],
-)
-def test_other_settings_take_other_paths(id: str, settings: dict[str, object]) -> None:
-    calibrator = fitted(id, over_confident(400, 5, seed=3), **settings)
-    assert_same(calibrator, arguments(calibrator, *ordinary_and_extreme(5)))
-
-
-@pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("id", ["gc", "procal"])
-def test_methods_that_read_logits_in_place_of_features(id: str, classes: int) -> None:
-    """Normalised rows of two logits lie on a circle, so close that float32 cannot tell their distances."""
-    fit_on, (logits, _) = over_confident(600, classes, seed=2), ordinary_and_extreme(classes)
-    assert_same(get(id, **QUICK.get(id, {})).fit(fit_on.logits, fit_on.labels), {"logits": logits})
-
-
-@pytest.mark.parametrize("kind", sorted(degenerate().keys() - {"many classes"}))
-def test_fits_at_the_edge(kind: str) -> None:
-    sample = degenerate()[kind]
-    for id in ALL:
-        calibrator = get(id, **QUICK.get(id, {})).fit(
-            sample.logits, sample.labels, features=sample.features, head=sample.head
-        )
-        assert_same(calibrator, arguments(calibrator, sample.logits, sample.features))
+@pytest.mark.parametrize("name", CASES)
+def test_onnxruntime_computes_what_the_engine_gives(name: str) -> None:
+    assert_same(*CASES[name]())
 
 
 def test_a_confidence_on_the_edge_of_a_bin_falls_on_the_same_side() -> None:

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from smart_core.calibrators import get
 from smart_core.errors import CalibrationError
 from smart_core.export import CalibratedLogits
+from tests.calibrators.fits import ALL
 from tests.calibrators.problems import over_confident
-from tests.export.fits import ALL
 
 COLUMNS = "it fits two columns of X to three classes, and logits have a column for each class"
 CANNOT_APPLY = {

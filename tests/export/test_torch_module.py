@@ -13,8 +13,9 @@ import torch
 from smart_core.calibrators import Calibrator, get
 from smart_core.errors import ExportError
 from smart_core.export import as_module
+from tests.calibrators.fits import ALL, fitted
 from tests.calibrators.problems import over_confident
-from tests.export.fits import ALL, arguments, fitted, ordinary_and_extreme, probabilities_off
+from tests.export.fits import arguments, ordinary_and_extreme, probabilities_off
 from tests.tolerance import assert_within
 
 TRACED = ["ts", "ets", "matrix", "dirichlet", "pts", "cts", "spline", "gc", "fc", "histogram", "beta", "smart"]

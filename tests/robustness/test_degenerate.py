@@ -17,8 +17,9 @@ from smart_core.calibrators import get, methods
 from smart_core.cli import main
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS
+from tests.calibrators.fits import QUICK
 from tests.calibrators.problems import Problem
-from tests.calibrators.test_battery import QUICK, assert_probabilities
+from tests.calibrators.test_battery import assert_probabilities
 from tests.data.files import npz
 from tests.robustness.degenerate import DEGENERATE
 
