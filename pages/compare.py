@@ -79,6 +79,17 @@ def show_progress(job: Job | None, latest: Job | None) -> None:
         st.caption("Cancelled. Finished rows are kept; fit again to continue.")
 
 
+def recommendation_card(ranking: Comparison) -> None:
+    """Name the method to deploy and say why; what was measured follows in smaller type."""
+    chosen = ranking.recommended
+    if chosen is not None and len(ranking.results) > 1:
+        what = "Keep the model as it is" if chosen.method == "vanilla" else f"Recommended: {chosen.label}"
+        st.markdown(f"#### {what}\n{chosen.reason}")
+        st.caption(comparison_verdict(ranking))
+    else:
+        st.markdown(f"#### {comparison_verdict(ranking)}")
+
+
 def below_table(data: LogitSet, stale: dict[str, str], ranking: Comparison | None, seeds: int, bins: int) -> None:
     """Draw the buttons that update stale rows and download the table."""
     with st.container(horizontal=True):
@@ -169,7 +180,8 @@ if rows:
     sorted_rows = leaderboard.ranking(data, fresh, metric, bins, test=job is None) if fresh else None
     ranking = sorted_rows if job is None or (sorted_rows is not None and sorted_rows.tied) else None
     if ranking is not None:
-        verdict.markdown(f"#### {comparison_verdict(ranking)}")
+        with verdict:
+            recommendation_card(ranking)
     selected = draw_leaderboard(rows, ranking, stale, metric)
     below_table(data, stale, ranking, seeds, bins)
     show_notices(rows)

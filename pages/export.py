@@ -16,7 +16,6 @@ from pages.shared import (
     workspace,
 )
 from pages.shared.components import empty_state, plain_text, python_code
-from pages.shared.leaderboard_table import best_of
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
@@ -34,12 +33,12 @@ FEW_CLASSES = 100
 """Up to this many classes, the file of all probabilities has a handy size."""
 
 
-def choose_fit(data: LogitSet, fitted: dict[str, MethodResult], best: str) -> tuple[str, int]:
-    """Ask for a method and a seed; return the method and the index of the seed. A new best method is preselected."""
+def choose_fit(data: LogitSet, fitted: dict[str, MethodResult], recommended: str) -> tuple[str, int]:
+    """Ask for a method, the recommended one by default, and a seed; return the method and the index of the seed."""
     state = st.session_state
-    proposal = (data.content_hash, best)
+    proposal = (data.content_hash, recommended)
     if state.get(session.EXPORT_PROPOSED) != proposal or state.get(session.EXPORT_METHOD) not in fitted:
-        state[session.EXPORT_PROPOSED], state[session.EXPORT_METHOD] = proposal, best
+        state[session.EXPORT_PROPOSED], state[session.EXPORT_METHOD] = proposal, recommended
     with st.container(horizontal=True):
         method = st.selectbox(
             "Method",
@@ -47,7 +46,7 @@ def choose_fit(data: LogitSet, fitted: dict[str, MethodResult], best: str) -> tu
             format_func=lambda id: methods()[id].label,
             key=session.EXPORT_METHOD,
             persist_state="session",
-            help="The methods fitted on this data set and split. The best by the primary metric is preselected.",
+            help="The methods fitted on this data set and split. The recommended one is preselected.",
         )
         seeds = [calibrator.seed for calibrator in fitted[method].calibrators]
         index = st.selectbox(
@@ -162,7 +161,8 @@ if not fitted:
 else:
     metric = session.metric()
     leaders = leaderboard.fresh(data, seeds=st.session_state.get(session.SEEDS), bins=bins) or fitted
-    method, index = choose_fit(data, fitted, best_of(leaders, metric))
+    proposed = leaderboard.recommended(leaderboard.ranking(data, leaders, metric, bins))
+    method, index = choose_fit(data, fitted, proposed)
     show_verdict(data, fitted[method], index, bins)
     calibrator = fitted[method].calibrators[index]
     defaults = {item.name: item.default for item in calibrator.settings()} | {"device": calibrator.device}

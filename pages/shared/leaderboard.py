@@ -119,6 +119,13 @@ def ranking(
     key = f"{data.content_hash} {metric} {bins} {[id(result) for result in results.values()]}"
     if key not in cache:
         if not test:
-            return ranked(data, dict(results), metric)
+            return ranked(data, dict(results), metric, bins)
         cache[key] = summarise(data, dict(results), metric=metric, bins=bins)
     return cache[key]
+
+
+def recommended(ranking: Comparison) -> str:
+    """Return the method to deploy; without paired tests, the best by the primary metric."""
+    if ranking.recommended is not None and ranking.recommended.method in ranking.results:
+        return ranking.recommended.method
+    return ranking.best or next(iter(ranking.results))

@@ -27,7 +27,8 @@ INTERVAL = "95\u00a0% interval of the population value. Calibration errors are b
 INTERVAL += "the noise floor the measured value may lie above its interval."
 
 HELP = {
-    "Verdict": "By the primary metric. Tied: a paired test cannot distinguish the method from the best.",
+    "Verdict": "By the primary metric. Tied: a paired test cannot distinguish the method from the best. Worse NLL, "
+    "Brier or Accuracy than the model: beyond noise.",
     "± seeds": "Standard deviation over seeds.",
     "95 % interval": INTERVAL,
     "floor": "A perfectly calibrated model with these confidences stays below this value on 95\u00a0% of test sets.",
@@ -73,15 +74,15 @@ def leaderboard(
     fresh.sort(key=lambda id: _sort_key(rows[id].result, metric))
     old = [id for id in rows if rows[id].result.available and id in stale]
     failed = {id: rows[id].result.reason or "failed" for id in rows if not rows[id].result.available}
-    table = [_table_row(rows[id].result, metric, "" if ranking is None else ranking.standing(id)) for id in fresh]
+    table = [_table_row(rows[id].result, metric, "" if ranking is None else verdict(ranking, id)) for id in fresh]
     table += [_table_row(rows[id].result, metric, stale[id]) for id in old]
     table += [{"method": id, "Method": methods()[id].label, "Verdict": reason} for id, reason in failed.items()]
     return pd.DataFrame(table, columns=["method", "Method", "Verdict", *_columns(metric)])
 
 
-def best_of(results: Mapping[str, MethodResult], metric: str) -> str:
-    """Return the method that is first in the table."""
-    return min(results, key=lambda id: _sort_key(results[id], metric))
+def verdict(ranking: Comparison, id: str) -> str:
+    """Return the standing of a method by the primary metric, and in which scores it is worse than the model."""
+    return ", ".join(part for part in (ranking.standing(id), ranking.against_model(id).warning) if part)
 
 
 def height(rows: int) -> int:
@@ -91,7 +92,7 @@ def height(rows: int) -> int:
 
 def grey_unranked(table: pd.DataFrame) -> Any:
     """Return the table with unranked rows in grey."""
-    grey = table["Verdict"].map(lambda text: text not in ("best", "tied", "worse", ""))
+    grey = table["Verdict"].map(lambda text: text.split(",")[0] not in ("best", "tied", "worse", ""))
     return table.style.apply(lambda row: [GREY if grey[row.name] else ""] * len(row), axis=1)
 
 

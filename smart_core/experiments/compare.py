@@ -48,6 +48,8 @@ class Comparison(Result):
     """False if the comparison was cancelled: only finished rows are there."""
     notices: list[str] = field(default_factory=list)
     """What is missing from the ranking, and why."""
+    bins: int = 15
+    """Bins of the binned metrics."""
 
     def __repr__(self) -> str:
         return f"Comparison({self.data!r}, {len(self.results)} methods, best by {self.metric}: {self.best})"
@@ -59,9 +61,9 @@ class Comparison(Result):
 
     @cached_property
     def recommended(self) -> Recommendation | None:
-        """The method to deploy, and how every method compares with the model; None without values to compare."""
+        """The method to deploy, and how every method compares with the model; None without evaluations to compare."""
         try:
-            return recommend(self) if self.available else None
+            return recommend(self) if any(row.evaluations for row in self.available.values()) else None
         except SmartError:  # a test that cannot be made must not cost the finished fits
             return None
 
@@ -192,7 +194,7 @@ def compare(
                 on_result(results[id])
         run.tick(1.0, "done")
     except Cancelled:
-        comparison = ranked(data, results, metric)
+        comparison = ranked(data, results, metric, bins)
         comparison.complete = False
         comparison.notices.append("Stopped early: methods are missing, and no paired test was made.")
         comparison.floor = results["vanilla"].floor if "vanilla" in results else {}
@@ -202,7 +204,7 @@ def compare(
 
 def summarise(data: LogitSet, results: dict[str, MethodResult], *, metric: str = "ece", bins: int = 15) -> Comparison:
     """The leaderboard of finished rows, with the uncalibrated model's floors and the methods tied with the best."""
-    comparison = ranked(data, results, metric)
+    comparison = ranked(data, results, metric, bins)
     contenders = {id: row for id, row in comparison.available.items() if math.isfinite(row.mean(metric))}
     if not contenders:
         return comparison
@@ -225,8 +227,9 @@ def summarise(data: LogitSet, results: dict[str, MethodResult], *, metric: str =
     return comparison
 
 
-def ranked(data: LogitSet, results: dict[str, MethodResult], metric: str) -> Comparison:
+def ranked(data: LogitSet, results: dict[str, MethodResult], metric: str, bins: int = 15) -> Comparison:
     """The rows and the one of best mean, without floors and without a paired test."""
     keys = {id: METRICS[metric].sort_key(row.mean(metric)) for id, row in results.items() if row.available}
     best = min(keys, key=keys.__getitem__, default=None)
-    return Comparison(data, results, floor={}, metric=metric, best=None if best and keys[best] == math.inf else best)
+    best = None if best and keys[best] == math.inf else best
+    return Comparison(data, results, floor={}, metric=metric, best=best, bins=bins)

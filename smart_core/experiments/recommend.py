@@ -60,7 +60,7 @@ class Recommendation:
         return methods()[self.method].label
 
 
-def recommend(comparison: Comparison, bins: int = 15) -> Recommendation:
+def recommend(comparison: Comparison) -> Recommendation:
     """Recommend the method to deploy; see the rule at the top of this module.
 
     The calibration error is the comparison's primary metric, or the ECE where that is none.
@@ -72,8 +72,9 @@ def recommend(comparison: Comparison, bins: int = 15) -> Recommendation:
     """
     from smart_core.experiments.method_result import evaluate_method
 
+    bins = comparison.bins
     metric = comparison.metric if comparison.metric in CALIBRATION_ERRORS else "ece"
-    rows = {id: row for id, row in comparison.available.items() if math.isfinite(row.mean(metric))}
+    rows = {id: row for id, row in comparison.available.items() if row.evaluations and math.isfinite(row.mean(metric))}
     model = rows.get("vanilla") or evaluate_method("vanilla", comparison.data, 1, bins=bins)
     rows = {"vanilla": model, **rows}
     typical = {id: row.typical(metric) for id, row in rows.items()}

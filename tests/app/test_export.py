@@ -133,7 +133,7 @@ def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.
         assert_within(found, calibrator.predict_proba(logits), probabilities_off(calibrator, logits))
 
 
-def test_the_best_by_the_primary_metric_is_proposed() -> None:
+def test_the_recommended_method_is_proposed() -> None:
     app = open_export()
     data = sc.load(sample_logits.path("digits"))
     session = app.session_state["session"]
@@ -142,7 +142,7 @@ def test_the_best_by_the_primary_metric_is_proposed() -> None:
     assert app.run().selectbox(key="export-method").value == "vanilla"
     for id, result in found.results.items():
         session.rows[row_key(data, id)] = LeaderboardRow(result, {}, 1, 15)
-    assert app.run().selectbox(key="export-method").value == found.best != "vanilla"
+    assert app.run().selectbox(key="export-method").value == sc.recommend(found).method != "vanilla"
     worst = max(found.results, key=lambda id: found.results[id].mean("ece"))
     app.selectbox(key="export-method").set_value(worst).run()
     assert app.run().selectbox(key="export-method").value == worst  # a choice stays

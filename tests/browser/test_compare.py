@@ -36,7 +36,7 @@ def test_fit_watch_cancel_leave_and_come_back(server: str, visit: Open) -> None:
     page.locator(".st-key-job-0-cancel button").first.click()
     expect(page.get_by_text("Cancelled. Finished rows are kept")).to_be_visible(timeout=FITS)
     seen.idle()
-    verdict = page.get_by_role("heading", name=re.compile("has the lowest ECE"))
+    verdict = page.get_by_role("heading", name=re.compile("Recommended: "))
     words, rows = verdict.inner_text(), methods_drawn(page)
     assert 2 <= len(rows) < 17
     page.get_by_role("link", name="Diagnose").first.click()
@@ -58,7 +58,7 @@ def test_narrow_and_dark(server: str, visit: Open) -> None:
         seen.page.locator(f".st-key-compare-{id} label").first.click()
     seen.idle()
     seen.page.locator(".st-key-fit-selected button").first.click()
-    expect(seen.page.get_by_role("heading", name=re.compile("has the lowest ECE"))).to_be_visible(timeout=FITS)
+    expect(seen.page.get_by_role("heading", name=re.compile("Recommended: "))).to_be_visible(timeout=FITS)
     seen.idle()
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
     seen.picture("compare-400-dark")

@@ -48,7 +48,7 @@ def test_from_the_door_to_a_calibrator(visit: Open, tmp_path: Path) -> None:
         recommended.click()
         expect(page.locator(".st-key-leaderboard")).to_be_visible(timeout=FITS)
         picture()
-        expect(page.get_by_role("heading", name=re.compile("has the lowest ECE"))).to_be_visible(timeout=FITS)
+        expect(page.get_by_role("heading", name=re.compile("Recommended: "))).to_be_visible(timeout=FITS)
         seen.idle()
         expect(page.locator(".st-key-leaderboard-plot .ytick text")).to_have_count(11)
         picture()
