@@ -35,6 +35,21 @@ def test_every_file_that_the_guide_names_is_there():
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_every_file_that_the_architecture_page_names_exists():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./]+(?:\.(?:py|md|txt|toml|html)|/))`", page))
+    named -= {"smart_core/app/"}  # only the wheel has it
+    folders = [ROOT / name for name in ("smart_core", "pages", "tests", "docs", "sample_logits", ".streamlit")]
+    files = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
+    known = [f"/{path.relative_to(ROOT).as_posix()}{'/' * path.is_dir()}" for path in files]
+    assert len(named) > 80
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in known)] == []
+    pairs = re.findall(r"`(\w+)` in `((?:smart_core|pages)/[\w/]+\.py)`", page)
+    assert len(pairs) >= 3
+    for name, path in pairs:
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), (name, path)
+
+
 def test_every_name_that_the_guide_gives_is_in_its_file():
     """`NAME` in `FILE` and `NAME` of `FILE`: the tables that a new method, format or page goes into."""
     guide = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
