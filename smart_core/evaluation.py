@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,15 +71,9 @@ class Evaluation:
 
     def subset(self, index: IntArray | BoolArray) -> Evaluation:
         """The same, for some of the samples; classwise sums do not carry over."""
-        return Evaluation(
-            self.confidence[index],
-            self.prediction[index],
-            self.correct[index],
-            self.nll[index],
-            self.brier[index],
-            self.margin[index],
-            None if self.temperature is None else self.temperature[index],
-        )
+        vectors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cells"}
+        chosen: dict[str, Any] = {name: values[index] for name, values in vectors.items() if values is not None}
+        return Evaluation(**chosen)
 
 
 def evaluate(

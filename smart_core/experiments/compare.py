@@ -96,9 +96,7 @@ class Comparison(Result):
             "floor": _floors(self.floor),
             "best": self.best,
             "primary_metric": self.metric,
-            "recommended": None
-            if self.recommended is None
-            else {"method": self.recommended.method, "reason": self.recommended.reason},
+            "recommended": self.recommended and {"method": self.recommended.method, "reason": self.recommended.reason},
             "complete": self.complete,
             "notices": self.notices,
             "methods": {id: self._method_dict(result) for id, result in self.results.items()},
@@ -126,19 +124,13 @@ class Comparison(Result):
 
         rows = []
         for id, result in self.results.items():
-            row: dict[str, Any] = {"method": id, "label": result.label, "available": result.available}
-            row["reason"] = result.reason
+            row = {"method": id, "label": result.label, "available": result.available, "reason": result.reason}
             if result.available:
-                row |= {
-                    "parameters": result.parameters,
-                    "keeps_top1": result.keeps_top1,
-                    "fit_seconds": result.fit_seconds,
-                    "tied_with_best": self.tied.get(id),
-                }
+                row |= {name: getattr(result, name) for name in ("parameters", "keeps_top1", "fit_seconds")}
+                row["tied_with_best"] = self.tied.get(id)
                 for metric in HEADLINE:
-                    figures = result.figures(metric)
-                    row[metric] = figures.pop("mean")
-                    row |= {f"{metric}_{name}": figure for name, figure in figures.items()}
+                    named = {"mean": metric, **{end: f"{metric}_{end}" for end in ("std", "low", "high")}}
+                    row |= {named[name]: figure for name, figure in result.figures(metric).items()}
                 row |= {f"{metric}_floor_q95": floor.q95 for metric, floor in result.floor.items()}
             rows.append(row)
         return pd.DataFrame(rows, columns=None if rows else ["method"]).set_index("method")

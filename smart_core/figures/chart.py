@@ -139,6 +139,34 @@ def bars(edges: Array, y: Array, color: str, opacity: float, **trace: Any) -> go
     )
 
 
+def curve(x: Array, y: Array, name: str, look: Style, size: float, data: Any, hover: str, **trace: Any) -> go.Scatter:
+    """A line with markers in a method's style; `hover` may use `data` as customdata."""
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="lines+markers",
+        name=name,
+        customdata=data,
+        hovertemplate=f"{hover}<extra>{name}</extra>",
+        **{"line": look.line(), "marker": marker(look, size), **trace},
+    )
+
+
+def cell_points(x: Array, y: Array, size: int, opacity: float, dark: bool, **trace: Any) -> go.Scatter:
+    """Invisible points on the cells of a heat map, which cannot be selected themselves; `opacity` if selected."""
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="markers",
+        marker={"symbol": "square", "size": size, "color": ink(dark).text, "opacity": 0},
+        selected={"marker": {"opacity": opacity}},
+        unselected={"marker": {"opacity": 0}},
+        name="cells",
+        showlegend=False,
+        **trace,
+    )
+
+
 def outline(edges: Array, y: Array, **trace: Any) -> go.Scatter:
     """The outline of bars: several do not hide each other."""
     return go.Scatter(x=np.repeat(edges, 2)[1:-1], y=np.repeat(y, 2), mode="lines", showlegend=False, **trace)

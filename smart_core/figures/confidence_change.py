@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.analysis.margin_groups import ConfidenceChange
-from smart_core.figures.chart import Chart, Crowd, Look, joined, lay_out, line, marker
+from smart_core.figures.chart import Chart, Crowd, Look, curve, joined, lay_out, line
 from smart_core.figures.theme import ink, plain, style
 
 
@@ -40,20 +40,13 @@ def confidence_change_plot(
         figure.add_trace(wanted)
     for id, change in changes.items():
         name = plain(names[id])
-        figure.add_scatter(
-            x=change.margin,
-            y=change.change,
-            mode="lines+markers",
-            name=name,
-            line=crowd.line(style(id)),
-            marker=marker(style(id), crowd.marker_size - 1),
-            customdata=np.column_stack([change.before, change.after, change.count, change.low, change.high]),
-            hovertemplate=(
-                "margins %{customdata[3]:.3~g}–%{customdata[4]:.3~g}, %{customdata[2]:,.0f} samples"
-                "<br>confidence %{customdata[0]:.1%} → %{customdata[1]:.1%}<br>change %{y:+.2%}"
-                f"<extra>{name}</extra>"
-            ),
+        data = np.column_stack([change.before, change.after, change.count, change.low, change.high])
+        hover = (
+            "margins %{customdata[3]:.3~g}–%{customdata[4]:.3~g}, %{customdata[2]:,.0f} samples"
+            "<br>confidence %{customdata[0]:.1%} → %{customdata[1]:.1%}<br>change %{y:+.2%}"
         )
+        drawn = change.margin, change.change, name, style(id), crowd.marker_size - 1, data, hover
+        figure.add_trace(curve(*drawn, line=crowd.line(style(id))))
     figure.add_hline(y=0, line={"color": colors.quiet, "width": 1})
     lay_out(figure, look, crowd.height(400), "confidence-change", legend=crowd.legend)
     figure.update_xaxes(title_text="margin", nticks=7)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named, metric_value, tick_format
 from smart_core.experiments.results import OverSeeds, SeedTable
-from smart_core.figures.chart import Chart, Crowd, Look, band, lay_out, line, marker
+from smart_core.figures.chart import Chart, Crowd, Look, band, curve, lay_out, line
 from smart_core.figures.seed_tables import best_cell, cell_words, label_of
 from smart_core.figures.theme import ink, plain, style
 
@@ -73,17 +73,10 @@ def _size_ticks(sizes: NDArray[np.float64]) -> dict[str, Any]:
 def _line(sizes: NDArray[np.float64], cells: OverSeeds, i: int, method: str, metric: str, crowd: Crowd) -> go.Scatter:
     known = np.isfinite(cells.mean[i])
     look, label = style(method), plain(label_of("method", method))
-    return go.Scatter(
-        x=sizes[known],
-        y=cells.mean[i, known],
-        mode="lines+markers",
-        name=label,
-        legendgroup=method,
-        line=crowd.line(look),
-        marker=marker(look, crowd.marker_size),
-        customdata=[cell_words(cells, metric, (i, int(j))) for j in np.flatnonzero(known)],
-        hovertemplate=f"%{{x:,.0f}} samples<br>%{{customdata}}<extra>{label}</extra>",
-    )
+    words = [cell_words(cells, metric, (i, int(j))) for j in np.flatnonzero(known)]
+    hover = "%{x:,.0f} samples<br>%{customdata}"
+    drawn = sizes[known], cells.mean[i, known], label, look, crowd.marker_size, words, hover
+    return curve(*drawn, line=crowd.line(look), legendgroup=method)
 
 
 def _alt(table: SeedTable, cells: OverSeeds, metric: str, floor: float | None) -> str:

@@ -22,7 +22,7 @@ from smart_core.analysis.margin_groups import (
 )
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
-from smart_core.figures.chart import Chart, Look, bars, diagonal, joined, lay_out, marker
+from smart_core.figures.chart import Chart, Look, bars, cell_points, curve, diagonal, joined, lay_out
 from smart_core.figures.theme import Style, diverging, ink, plain, style
 from smart_core.formatting import NBSP, percent, plural
 
@@ -156,20 +156,13 @@ def _bars(side: _Side, number: int) -> go.Bar:
 def _line(side: _Side, number: int) -> go.Scatter:
     cells, name, look = side.cells, side.label, side.look
     held = cells.count[number] > 0
-    return go.Scatter(
-        x=cells.confidence[number][held],
-        y=cells.accuracy[number][held],
-        mode="lines+markers",
+    data = np.column_stack([cells.count[number], cells.gap[number]])[held]
+    hover = "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}<br>%{customdata[0]:,.0f} samples"
+    return curve(
+        *(cells.confidence[number][held], cells.accuracy[number][held], name, look, 6, data, hover),
         line={**look.line(), "width": 2},
-        marker=marker(look, 6),
-        name=name,
         legendgroup=name,
         showlegend=number == 0,
-        customdata=np.column_stack([cells.count[number], cells.gap[number]])[held],
-        hovertemplate=(
-            "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}"
-            f"<br>%{{customdata[0]:,.0f}} samples<extra>{name}</extra>"
-        ),
     )
 
 
@@ -284,19 +277,12 @@ def _gap_layout(figure: go.Figure, reach: float, names: Sequence[str], dark: boo
 
 
 def _selectable(cells: GapCells, middle: Any, names: Sequence[str], dark: bool) -> go.Scatter:
-    """One invisible point per cell: the cells of a heat map cannot be selected."""
+    """One point per cell that holds a sample."""
     group, column = np.nonzero(cells.count)
     details = [cells.count, cells.confidence, cells.accuracy, cells.gap]
     edges = cells.bin_edges[column], cells.bin_edges[column + 1]
-    return go.Scatter(
-        x=middle[column],
-        y=group,
-        mode="markers",
-        marker={"symbol": "square", "size": 16, "color": ink(dark).text, "opacity": 0},
-        selected={"marker": {"opacity": 0.55}},
-        unselected={"marker": {"opacity": 0}},
-        name="cells",
-        showlegend=False,
+    return cell_points(
+        *(middle[column], group, 16, 0.55, dark),
         # rows of an array come back from the browser as dictionaries, lists as lists
         customdata=np.column_stack([group, column, *(each[group, column] for each in details), *edges]).tolist(),
         text=[f"margin {names[number]}" for number in group.tolist()],

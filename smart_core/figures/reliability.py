@@ -21,10 +21,10 @@ from smart_core.figures.chart import (
     diagonal,
     joined,
     lay_out,
-    marker,
     outline,
     panels,
 )
+from smart_core.figures.chart import curve as method_curve
 from smart_core.figures.theme import Style, plain, style, translucent
 from smart_core.formatting import percent, plural
 from smart_core.metrics.arrays import Values, confidence_and_correct
@@ -76,11 +76,11 @@ def reliability_diagram(curves: Sequence[Curve], **look: Unpack[Look]) -> Chart:
     crowd = Crowd(len(curves))
     figure = _panels(look, [_band(curve) for curve in curves if curve.low is not None and curve.high is not None])
     for curve in curves:
-        line = _points(curve, curve.table.count >= crowd.fewest, crowd)
-        figure.add_trace(line.update(mode="lines+markers", line=crowd.line(style(curve.method))), row=1, col=1)
+        count = curve.table.count
+        figure.add_trace(_points(curve, count >= crowd.fewest, crowd), row=1, col=1)
         if crowd.dense:
-            thin = _points(curve, (curve.table.count > 0) & (curve.table.count < crowd.fewest), crowd)
-            figure.add_trace(thin.update(mode="markers", opacity=0.35, showlegend=False), row=1, col=1)
+            thin = _points(curve, (count > 0) & (count < crowd.fewest), crowd, opacity=0.35, showlegend=False)
+            figure.add_trace(thin.update(mode="markers"), row=1, col=1)
         figure.add_trace(_counts(curve, crowd), row=2, col=1)
     top = float(max((curve.table.count.max() for curve in curves), default=1))
     _axes(figure, crowd, "samples", top, look, "reliability")
@@ -113,21 +113,15 @@ def _band(curve: Curve) -> go.Scatter:
     return band(curve.table.confidence[held], low, high, color, 0.22, name=name, legendgroup=curve.name)
 
 
-def _points(curve: Curve, held: NDArray[np.bool_], crowd: Crowd) -> go.Scatter:
-    table, name = curve.table, plain(curve.name)
-    return go.Scatter(
-        x=table.confidence[held],
-        y=table.accuracy[held],
-        name=name,
-        legendgroup=curve.name,
-        marker=marker(style(curve.method), crowd.marker_size),
-        customdata=np.column_stack([table.count, table.gap, table.edges[:-1], table.edges[1:]])[held],
-        hovertemplate=(
-            "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}"
-            "<br>%{customdata[0]:,.0f} samples in %{customdata[2]:.3f}–%{customdata[3]:.3f}"
-            f"<extra>{name}</extra>"
-        ),
+def _points(curve: Curve, held: NDArray[np.bool_], crowd: Crowd, **trace: Any) -> go.Scatter:
+    table, look = curve.table, style(curve.method)
+    data = np.column_stack([table.count, table.gap, table.edges[:-1], table.edges[1:]])[held]
+    hover = (
+        "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}"
+        "<br>%{customdata[0]:,.0f} samples in %{customdata[2]:.3f}–%{customdata[3]:.3f}"
     )
+    drawn = table.confidence[held], table.accuracy[held], plain(curve.name), look, crowd.marker_size, data, hover
+    return method_curve(*drawn, line=crowd.line(look), legendgroup=curve.name, **trace)
 
 
 def _counts(curve: Curve, crowd: Crowd) -> go.Bar | go.Scatter:

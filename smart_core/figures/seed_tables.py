@@ -17,7 +17,7 @@ from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, Look, lay_out, legend_entry
+from smart_core.figures.chart import Chart, Look, cell_points, lay_out, legend_entry
 from smart_core.figures.theme import ink, plain, sequential, style
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
@@ -259,7 +259,9 @@ def cell_heatmap(
     axes = {"x": list(range(len(columns))), "y": list(range(len(rows)))}
     figure = go.Figure()
     figure.add_heatmap(z=values, **axes, hoverinfo="skip", colorscale=sequential(dark), showscale=False, xgap=2, ygap=2)
-    figure.add_trace(_selectable(values.shape, words, dark))
+    y, x = np.indices(values.shape)
+    details = {"customdata": words, "hovertemplate": "%{customdata}<extra></extra>"}
+    figure.add_trace(cell_points(x.ravel(), y.ravel(), 26, 0.25, dark, **details))
     for mark in {mark.name: mark for mark in marks}.values():  # several stars may share one entry
         figure.add_trace(_legend_entry(mark, dark))
     for mark in marks:
@@ -297,23 +299,6 @@ def _written(text: str, empty: str, *, star: bool, wide: bool) -> str:
         first = text.split("<br>")[0]
         return f"<b>{first}</b><br>★" if star else first
     return f"★ {text}" if star else text
-
-
-def _selectable(shape: tuple[int, ...], words: Sequence[str], dark: bool) -> go.Scatter:
-    """One invisible point per cell: the cells of a heat map cannot be selected."""
-    y, x = np.indices(shape)
-    return go.Scatter(
-        x=x.ravel(),
-        y=y.ravel(),
-        mode="markers",
-        marker={"symbol": "square", "size": 26, "color": ink(dark).text, "opacity": 0},
-        selected={"marker": {"opacity": 0.25}},
-        unselected={"marker": {"opacity": 0}},
-        customdata=list(words),
-        hovertemplate="%{customdata}<extra></extra>",
-        name="cells",
-        showlegend=False,
-    )
 
 
 def cell_inks(values: NDArray[np.float64], dark: bool) -> list[str]:

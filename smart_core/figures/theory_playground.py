@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from smart_core.figures.chart import Array, Chart, Look, lay_out, line, marker, panels
+from smart_core.figures.chart import Array, Chart, Look, curve, lay_out, line, panels
 from smart_core.figures.theme import ink, plain, style, translucent
 from smart_core.formatting import join_words, percent, plural
 from smart_core.theory.playground import Playground
@@ -23,12 +23,12 @@ def recovery_chart(result: Playground, size: int | None = None, **look: Unpack[L
     hover = "margin %{{x:.2f}}<br>{} = %{{y:.3f}}<extra>{}</extra>"
     lines = [
         line(
-            *(x, curve, "SMART" if single else "SMART, each seed", style("smart").color, 3 if single else 1.8),
+            *(x, t, "SMART" if single else "SMART, each seed", style("smart").color, 3 if single else 1.8),
             legendgroup="smart",
             showlegend=seed == 0,
             hovertemplate=hover.format("T", f"SMART, seed {seed}"),
         )
-        for seed, curve in enumerate(curves)
+        for seed, t in enumerate(curves)
     ]
     if size in result.ts:
         t = result.ts[size]
@@ -68,7 +68,7 @@ def _recovery_alt(result: Playground, size: int) -> str:
 
 def _recovery_table(result: Playground, size: int) -> pd.DataFrame:
     columns = {"margin": result.x, "true T": result.truth}
-    columns |= {f"SMART, seed {seed}": curve for seed, curve in enumerate(result.smart.get(size, ()))}
+    columns |= {f"SMART, seed {seed}": t for seed, t in enumerate(result.smart.get(size, ()))}
     if size in result.ts:
         columns["TS"] = np.full(len(result.x), result.ts[size])
     return pd.DataFrame(columns)
@@ -89,16 +89,8 @@ def true_error_chart(result: Playground, *, conditional: bool = False, **look: U
         method, middle = style(id), mean[i, known]
         low, high = np.nanmin(values[i, known], axis=1), np.nanmax(values[i, known], axis=1)
         ends = {"array": high - middle, "arrayminus": middle - low, "thickness": 1, "width": 3}
-        figure.add_scatter(
-            x=sizes[known],
-            y=middle,
-            mode="lines+markers",
-            name=plain(method.label),
-            line=method.line(),
-            marker=marker(method, 8),
-            error_y={"type": "data", "symmetric": False, **ends},
-            hovertemplate=f"%{{x:,.0f}} rows<br>%{{y:.2%}}<extra>{plain(method.label)}</extra>",
-        )
+        drawn = sizes[known], middle, plain(method.label), method, 8, None, "%{x:,.0f} rows<br>%{y:.2%}"
+        figure.add_trace(curve(*drawn, error_y={"type": "data", "symmetric": False, **ends}))
     room = 0.05 * max(float(np.log10(sizes[-1] / sizes[0])), 0.5)
     lay_out(figure, look, 440, "true-error")
     figure.update_xaxes(
