@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.rows import all_finite
+from smart_core.calibrators.rules import Rule
 from smart_core.calibrators.settings import Setting, setting, settings_of, with_settings
 from smart_core.device import (
     as_array,
@@ -81,6 +82,8 @@ class Calibrator(ABC):
     """Whether PyTorch can record `_probabilities` as a graph."""
     infinite: ClassVar[tuple[str, ...]] = ()
     """Learned tensors that may hold infinity."""
+    rules: ClassVar[tuple[tuple[str, *tuple[Rule, ...]], ...]] = ()
+    """A learned tensor, and what holds for its values after any fit; a file in which it does not is refused."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Modules that a fit imports on demand: slow to load, and not part of the fit's own time."""
 
@@ -251,6 +254,13 @@ class Calibrator(ABC):
         return {name: getattr(self, name) for name in self.learned()}
 
     # -- checks ------------------------------------------------------------------------------------------
+
+    def check_learned(self) -> None:
+        """Raise an error if learned values, which may come from a file, are none that a fit could give."""
+        for name, *rules in self.rules:
+            for rule in rules:
+                if not rule.holds(getattr(self, name)):
+                    raise CalibrationError(f"{self.label}: {name} must {rule.words}.")
 
     def _fit_data(self, logits: Any, labels: Any, features: Any, head: Any) -> FitData:
         device = resolve_device(self.device)

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import (
     TopLabelCalibrator,
@@ -45,6 +46,7 @@ class BBQ(TopLabelCalibrator):
     summary = "A Bayesian average of many histograms of the top-1 confidence, so no bin count need be chosen."
     position = 14
     style = LineStyle("#B06A1A", "longdash", "x")
+    rules = (("edges_", PROBABILITIES, NOT_DECREASING), ("values_", PROBABILITIES))
     numpy_map = "stairs(u, EDGES, VALUES)"
     libraries = ("scipy.special",)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.rules import Rule, between
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.progress import Run
 from smart_core.types import FloatArray
@@ -18,6 +19,8 @@ LEAST_COMPLEMENT = 1e-30
 
 SLOPE_LIMIT, INTERCEPT_LIMIT = 100.0, 50.0
 """Bounds of a, b and |c|; only validation sets with nothing but hits or nothing but misses reach them."""
+
+SLOPES = Rule(lambda coefficients: bool((coefficients[:2] >= 0).all()), "begin with two slopes of at least 0")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -39,6 +42,7 @@ class Beta(TopLabelCalibrator):
     summary = "A three-parameter, non-decreasing map of the top-1 confidence from the beta family."
     position = 15
     style = LineStyle("#8F7A33", "dot", "x-open")
+    rules = (("coefficients_", between(-SLOPE_LIMIT - 1, SLOPE_LIMIT + 1), SLOPES),)
     libraries = ("scipy.optimize",)
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.candidate_ece import candidate_ece
+from smart_core.calibrators.rules import TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.errors import CalibrationError
@@ -44,6 +45,7 @@ class CTS(Calibrator):
     position = 7
     family = "One temperature per sample or class"
     style = LineStyle("#5B7BD5", "dashdot", "pentagon-open")
+    rules = (("temperatures_", TEMPERATURES),)
 
     sweeps: int = setting(5, "Passes over the classes, at most.", low=1, high=1000)
     t_low: float = setting(0.5, "Least temperature of the grid.", low=0.05, high=20.0)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.rows import row_chunks
+from smart_core.calibrators.rules import DISTRIBUTION, TEMPERATURES
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import rows_per_chunk
@@ -45,6 +46,7 @@ class ETS(Calibrator):
     position = 2
     family = "One correction for all samples"
     style = LineStyle("#3B82D0", "dash", "square-open")
+    rules = (("temperature_", TEMPERATURES), ("weights_", DISTRIBUTION))
     libraries = ("scipy.optimize",)
 
     def _fit(self, data: FitData, run: Run) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.candidate_ece import candidate_ece
+from smart_core.calibrators.rules import between
 from smart_core.calibrators.settings import setting
 from smart_core.device import precise, rows_per_chunk
 from smart_core.fitting.profile import gaps
@@ -52,6 +53,7 @@ class FC(Calibrator):
     position = 11
     family = "With the network's features"
     style = LineStyle("#A855B8", "longdashdot", "star-square")
+    rules = (("clip_", between(1e-9, math.inf)),)
     needs = ("features", "head")
     infinite = ("clip_",)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
+from smart_core.calibrators.rules import DEVIATIONS, TEMPERATURES, WEIGHTS
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import T_HIGH, T_LOW
@@ -54,6 +55,7 @@ class GC(Calibrator):
     position = 9
     family = "With the network's features"
     style = LineStyle("#B84592", "dash", "star-triangle-up")
+    rules = (("weight_", WEIGHTS), ("temperatures_", TEMPERATURES), ("std_", DEVIATIONS))
     uses = ("features",)
     stochastic = True
 

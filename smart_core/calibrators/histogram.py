@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import (
     TopLabelCalibrator,
@@ -39,6 +40,7 @@ class Histogram(TopLabelCalibrator):
     summary = "Replaces the top-1 confidence by the validation accuracy of its bin."
     position = 12
     style = LineStyle("#A67400", "dashdot", "cross")
+    rules = (("edges_", PROBABILITIES, NOT_DECREASING), ("values_", PROBABILITIES))
     numpy_map = "stairs(u, EDGES, VALUES)"
 
     bins: int = setting(15, "Number of bins.", low=1, high=1000)

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.rules import INCREASING, NOT_INCREASING, PROBABILITIES
 from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
 from smart_core.progress import Run
 from smart_core.types import FloatArray
@@ -32,6 +33,7 @@ class Isotonic(TopLabelCalibrator):
     summary = "The best non-decreasing map from the top-1 confidence to accuracy, by pooling violators."
     position = 13
     style = LineStyle("#9A7B1F", "dash", "cross-open")
+    rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", PROBABILITIES, NOT_INCREASING))
     numpy_map = "broken_line(u, NODES, VALUES)"
     libraries = ("scipy.optimize",)
 

@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 from smart_core.calibrators.base import Calibrator, FitData, Shape
 from smart_core.calibrators.lbfgs import minimise_convex
 from smart_core.calibrators.rows import map_rows
+from smart_core.calibrators.rules import WEIGHTS
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise, rows_per_chunk, widen
@@ -86,6 +87,8 @@ class LinearCalibrator(Calibrator):
     """Whether W is a diagonal matrix, kept as its K entries."""
     numpy_inputs: ClassVar[str] = "centred"
     """The function of `numpy_functions` that computes what `_inputs` does."""
+
+    rules = (("weight_", WEIGHTS), ("bias_", WEIGHTS))
 
     max_iterations: int = setting(200, "Most steps of the optimiser, L-BFGS.", low=1, high=10_000)
 

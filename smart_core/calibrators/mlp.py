@@ -39,6 +39,14 @@ def unpack(theta: Tensor, sizes: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]
     return layers
 
 
+def largest_activation(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> float:
+    """An upper bound of every number in `forward` for inputs whose absolute values are at most x, one per input."""
+    bounds = [x.double()]
+    for weight, bias in unpack(theta.double().abs(), sizes):
+        bounds.append(weight @ bounds[-1] + bias)
+    return max(float(bound.max()) for bound in bounds)
+
+
 def forward(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> Tensor:
     """`W_n relu(... relu(W_1 x + b_1) ...) + b_n`, (N,)."""
     layers = unpack(theta, sizes)

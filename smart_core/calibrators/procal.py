@@ -13,6 +13,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows, row_chunks
+from smart_core.calibrators.rules import PROBABILITIES, between
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import spread
 from smart_core.device import precise, rows_per_chunk
@@ -25,6 +26,8 @@ SAME = 1e-6
 
 LEAST_BANDWIDTH = 1e-6
 """Both coordinates lie in [0, 1]; a smaller bandwidth would resolve rounding errors."""
+
+BANDWIDTHS = between(0.9 * LEAST_BANDWIDTH, 10.0)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,6 +51,13 @@ class ProCal(Calibrator):
     position = 10
     family = "With the network's features"
     style = LineStyle("#C2528B", "3px,3px", "star-triangle-down")
+    rules = (
+        ("reference_", between(-1.001, 1.001)),
+        ("hits_", PROBABILITIES),
+        ("misses_", PROBABILITIES),
+        ("hit_bandwidth_", BANDWIDTHS),
+        ("miss_bandwidth_", BANDWIDTHS),
+    )
     uses = ("features",)
     traceable = False  # it goes through the reference rows in pieces
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows
+from smart_core.calibrators.rules import DEVIATIONS, WEIGHTS, between
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import train_map
 from smart_core.calibrators.temperature import TemperatureCalibrator
@@ -54,6 +55,7 @@ class PTS(TemperatureCalibrator):
     position = 6
     family = "One temperature per sample or class"
     style = LineStyle("#0A7FA8", "dot", "pentagon")
+    rules = (("theta_", WEIGHTS), ("mean_", between(-CLIP, CLIP)), ("std_", DEVIATIONS))
     stochastic = True
 
     mode: str = setting(

@@ -16,9 +16,11 @@ from smart_core import kernels
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows
+from smart_core.calibrators.rules import DEVIATIONS
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
+from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import INDICATORS, LARGEST, Standardizer
 from smart_core.fitting.objectives import OBJECTIVES, Objective
 from smart_core.fitting.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
@@ -35,6 +37,9 @@ EPSILON = 0.1
 
 FLAT = 0.01
 """The temperature start scales the random output weights by this: a nearly flat map."""
+
+USUAL, LARGEST_ACTIVATION = 1e4, 1e37
+"""In a file, the map of every indicator up to the first must stay below the second, where float32 is finite."""
 
 LARGEST_COMPILED = 1e6
 """PyTorch computes the map of larger inputs, which only unstandardised ones reach: the compiled exponentials do not
@@ -86,6 +91,7 @@ class SMART(TemperatureCalibrator):
     position = 16
     family = "One temperature per sample or class"
     style = LineStyle("#D9480F", "solid", "diamond", 3.5)
+    rules = (("std_", DEVIATIONS),)
     stochastic = True
 
     sigma: float = setting(0.05, "Bandwidth of the soft bins.", low=1e-3, high=2.0, logarithmic=True)
@@ -171,6 +177,12 @@ class SMART(TemperatureCalibrator):
     def learned(self) -> dict[str, Shape]:
         width = INDICATORS[self.indicator].width(self.classes_)
         return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,)}
+
+    def check_learned(self) -> None:
+        super().check_learned()
+        inputs = (USUAL + self.mean_.abs()) / self.std_
+        if not mlp.largest_activation(self.theta_, self._sizes(), inputs) < LARGEST_ACTIVATION:
+            raise CalibrationError(f"{self.label}: theta_ must give temperatures that are finite numbers.")
 
     def _temperatures(self, logits: Logits) -> Tensor:
         return self.map(INDICATORS[self.indicator](logits))

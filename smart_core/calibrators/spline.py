@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.rules import INCREASING, PROBABILITIES, WEIGHTS
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
 from smart_core.progress import Run
@@ -34,6 +35,7 @@ class Spline(TopLabelCalibrator):
     summary = "Corrects the top-1 confidence by the slope of a spline through the cumulative calibration gap."
     position = 8
     style = LineStyle("#7C5CD6", "longdash", "hexagon")
+    rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", WEIGHTS))
     numpy_map = "np.clip(broken_line(u, NODES, VALUES), 0.0, 1.0)"
     libraries = ("scipy.interpolate",)
 

@@ -80,6 +80,9 @@ def build_calibrator(parts: Mapping[str, Any], device: str) -> Calibrator:
     if fault is not None:
         raise ValueError(f"{calibrator.label}: {fault}")
     for name, tensor in tensors.items():
+        setattr(calibrator, name, tensor)
+    calibrator.check_learned()
+    for name, tensor in tensors.items():
         setattr(calibrator, name, tensor.to(resolve_device(device)))
     return calibrator
 

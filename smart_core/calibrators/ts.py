@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smart_core import kernels
 from smart_core.calibrators.base import FitData, LineStyle, Shape
+from smart_core.calibrators.rules import TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.device import rows_per_chunk, widen
@@ -51,6 +52,7 @@ class TS(TemperatureCalibrator):
     position = 1
     family = "One correction for all samples"
     style = LineStyle("#0B72C4", "solid", "square")
+    rules = (("temperature_", TEMPERATURES),)
 
     objective: str = setting("nll", "What T minimises on validation.", choices=tuple(OBJECTIVES))
     sigma: float = setting(0.05, "Bandwidth of the soft bins (SoftECE objectives).", low=1e-3, high=2.0)

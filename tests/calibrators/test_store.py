@@ -75,6 +75,67 @@ def test_tensors_that_were_tampered_with(id: str, files: dict[str, bytes]):
     assert_refused(save(extra, metadata=header), "'_probabilities', which this method does not have")
 
 
+def spoilings(tensor: Tensor) -> dict[str, Tensor]:
+    """The same tensor with values that a fit cannot give, or that another fit may have given."""
+    first, last = tensor.clone(), tensor.clone()
+    changed = {}
+    for value in (0.0, -1.0, 2.0, 1e-30, 1e-8, 1e6, 1e38, -1e38, torch.nan, torch.inf, -torch.inf):
+        first.view(-1)[:1] = value
+        last.view(-1)[-1:] = value
+        changed |= {f"all {value}": torch.full_like(tensor, value), f"first {value}": first.clone()}
+        changed |= {f"last {value}": last.clone()}
+    changed["reversed"] = tensor.flip(0)
+    changed["alternating"] = 1e38 * (1 - 2 * (torch.arange(tensor.numel()) % 2)).float().view(tensor.shape)
+    changed["longer"] = torch.cat([tensor, tensor])
+    changed["shorter"] = tensor[:-1]
+    return {name: each.contiguous() for name, each in changed.items()}
+
+
+@pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
+def test_values_that_no_fit_gives_are_refused_or_give_probabilities(id: str, files: dict[str, bytes], problem: Problem):
+    state, header = opened(files[id])
+    rows = np.concatenate([problem.logits[:50], 30 * problem.logits[50:60], np.zeros((1, 4), np.float32)])
+    features = np.concatenate([problem.features[:60], np.zeros((1, problem.features.shape[1]), np.float32)])
+    for name, tensor in state.items():
+        for kind, spoiled in spoilings(tensor).items():
+            sentence = None
+            try:
+                loaded = load_calibrator(save({**state, name: spoiled}, metadata=header))
+            except CalibratorFileError as error:
+                sentence = str(error)
+            if sentence is not None:
+                assert sentence.startswith("the given bytes is a damaged calibrator file: "), (name, kind)
+                assert "\n" not in sentence
+                continue
+            probabilities = loaded.predict_proba(rows, features=features)
+            assert np.isfinite(probabilities).all(), (name, kind)
+            assert (probabilities >= 0).all(), (name, kind)
+            assert (probabilities <= 1).all(), (name, kind)
+            np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5, err_msg=f"{name} {kind}")
+
+
+def test_the_sentences_say_what_must_hold(files: dict[str, bytes]):
+    for id, name, values, words in (
+        ("ts", "temperature_", [0.0], "temperature_ must lie between 0.04 and 1000"),
+        ("ts", "temperature_", [-1.0], "temperature_ must lie between 0.04 and 1000"),
+        ("ets", "weights_", [0.5, 0.6, 0.5], "weights_ must sum to 1"),
+        ("cts", "temperatures_", [1.0, 1.0, 0.0, 1.0], "temperatures_ must lie between"),
+        ("pts", "std_", [1.0, 1.0, 0.0, 1.0], "std_ must lie between"),
+        ("smart", "std_", [0.0], "std_ must lie between"),
+        ("beta", "coefficients_", [-0.5, 1.0, 0.0], "coefficients_ must begin with two slopes of at least 0"),
+    ):
+        state, header = opened(files[id])
+        assert_refused(save({**state, name: torch.tensor(values)}, metadata=header), words)
+
+
+def test_a_deep_map_that_leaves_float32_is_refused(problem: Problem):
+    deep = get("smart", layers=8, hidden=4, epochs=1).fit(problem.logits, problem.labels)
+    state, header = opened(calibrator_bytes(deep))
+    load_calibrator(save(state, metadata=header))
+    grown = torch.where(torch.arange(len(state["theta_"])) % 3 == 0, -1.0, 1.0) * 1e6
+    assert_refused(save({**state, "theta_": grown}, metadata=header), "theta_ must give temperatures")
+
+
 SHORTENED = {
     "ts": "temperature_", "ets": "weights_", "vector": "bias_", "matrix": "bias_", "dirichlet": "weight_",
     "pts": "theta_", "cts": "temperatures_", "spline": "nodes_", "gc": "mean_", "procal": "hit_bandwidth_",
