@@ -40,7 +40,7 @@ def network(count: int, classes: int, width: int = 8, seed: int = 0, sharpness: 
 
 
 def draw_labels(logits: NDArray[np.floating], rng: np.random.Generator) -> Ints:
-    """One label a row from softmax(logits), by Gumbel's trick."""
+    """One label per row from softmax(logits), by Gumbel's trick."""
     return (logits + rng.gumbel(size=logits.shape)).argmax(axis=1).astype(np.int64)
 
 

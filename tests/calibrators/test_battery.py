@@ -94,7 +94,7 @@ def test_an_over_confident_model_is_repaired(id: str, problem: Problem):
 
 
 @pytest.mark.parametrize("id", ALL)
-def test_keeps_top1_means_it(id: str, problem: Problem):
+def test_keeps_top1_is_true_on_new_rows(id: str, problem: Problem):
     calibrator = fitted(id, problem)
     if not calibrator.keeps_top1:
         assert id in ("vector", "matrix", "dirichlet", "cts", "spline", "fc")
@@ -180,22 +180,22 @@ def test_cancel_and_progress(id: str, problem: Problem):
     assert seen[-1] == 1.0
 
 
-class CountedLooks:
-    """A cancel token that counts the looks made inside `_fit` and is set at one of them, and from then on."""
+class CountedChecks:
+    """A cancel token that counts the checks inside `_fit` and is set from the given one on."""
 
     def __init__(self, set_at: int | None = None) -> None:
-        self.set_at, self.inside, self.looks = set_at, False, 0
+        self.set_at, self.inside, self.checks = set_at, False, 0
 
     def is_set(self) -> bool:
-        self.looks += self.inside
-        return self.set_at is not None and self.looks >= self.set_at
+        self.checks += self.inside
+        return self.set_at is not None and self.checks >= self.set_at
 
 
 @pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
-def test_cancel_in_the_midst_of_a_fit(id: str, problem: Problem, monkeypatch: pytest.MonkeyPatch):
-    """At half of its looks and at the last, which for every method come before it has learned anything."""
+def test_cancel_during_a_fit(id: str, problem: Problem, monkeypatch: pytest.MonkeyPatch):
+    """At half of its checks and at the last, both of which come before any method has learned anything."""
     original = methods()[id]._fit
-    token = CountedLooks()
+    token = CountedChecks()
 
     def inside(self, data, run):
         token.inside = True
@@ -207,20 +207,20 @@ def test_cancel_in_the_midst_of_a_fit(id: str, problem: Problem, monkeypatch: py
     monkeypatch.setattr(methods()[id], "_fit", inside)
     settings = {**QUICK.get(id, {}), **({"epochs": 10} if id == "smart" else {})}
     get(id, **settings).fit(problem.logits, problem.labels, **problem.fit_arguments(), cancel=token)
-    total = token.looks
+    total = token.checks
     assert total >= 1
     for set_at in sorted({(total + 1) // 2, total}):
-        token = CountedLooks(set_at)
+        token = CountedChecks(set_at)
         calibrator = get(id, **settings)
         with pytest.raises(Cancelled):
             calibrator.fit(problem.logits, problem.labels, **problem.fit_arguments(), cancel=token)
-        assert token.looks == set_at
+        assert token.checks == set_at
         with pytest.raises(CalibrationError, match="not fitted"):
             calibrator.predict_proba(problem.logits, features=problem.features)
 
 
 @pytest.mark.parametrize("id", ALL)
-def test_a_fit_leaves_the_worlds_random_numbers_alone(id: str, problem: Problem):
+def test_a_fit_does_not_change_the_global_random_state(id: str, problem: Problem):
     torch.manual_seed(11)
     np.random.seed(11)  # noqa: NPY002 - the global state is what is watched
     random.seed(11)
@@ -235,7 +235,7 @@ def test_a_fit_leaves_the_worlds_random_numbers_alone(id: str, problem: Problem)
 
 
 @pytest.mark.parametrize("id", ALL)
-def test_arrays_of_other_kinds_mean_the_same(id: str):
+def test_arrays_of_other_types_give_the_same(id: str):
     small = over_confident(120, 4, seed=3)
     calibrator = fitted(id, small)
     expected = calibrator.predict_proba(small.logits, features=small.features)
@@ -340,7 +340,7 @@ def test_wrong_use_is_one_sentence(id: str, problem: Problem):
             get(id).fit(problem.logits, problem.labels, features=problem.features, head=head)
 
 
-def test_imaginary_parts_and_masks_are_not_dropped_in_silence(problem: Problem):
+def test_complex_and_masked_arrays_are_refused(problem: Problem):
     imaginary = torch.from_numpy(problem.logits) + 1j
     masked = np.ma.array(problem.logits, mask=problem.logits > 3.0)
     for logits, words in ((imaginary, "real numbers"), (masked, "masked entries")):
@@ -374,7 +374,7 @@ def test_a_device_may_be_given_as_pytorchs_own(problem: Problem, tmp_path):
 
 
 @pytest.mark.parametrize("id", ALL)
-def test_cancelled_at_its_last_look_it_is_not_fitted(id: str, problem: Problem):
+def test_a_fit_cancelled_at_its_last_check_is_not_fitted(id: str, problem: Problem):
     def at_the_end(fraction: float, words: str) -> None:
         if fraction == 1.0:
             raise Cancelled("enough")

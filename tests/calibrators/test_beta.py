@@ -47,7 +47,7 @@ def test_a_negative_slope_is_held_at_zero_and_the_rest_refitted():
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_one_outcome_only_is_said(right: bool):
+def test_a_single_outcome_leaves_a_notice(right: bool):
     logits, _, _ = two_class(50, (1, 1, 0), seed=3)
     beta = Beta().fit(logits, np.full(50, 0 if right else 1))
     assert ("right" if right else "wrong") in beta.notices_[0]

@@ -53,7 +53,7 @@ def test_ties_share_a_bin_and_no_bin_is_empty(x: list[float], bins: int):
     assert hits.sum() == (ordered > 0.5).sum()
 
 
-def test_neighbouring_float32_numbers_are_parted():
+def test_neighbouring_float32_numbers_are_separated():
     low = np.float32(0.3)
     pair = np.array([low, low, np.nextafter(low, np.float32(1))], dtype=np.float64)
     sizes, _ = hits_in_bins(pair, np.ones(3), equal_mass_edges(pair, 2))

@@ -45,7 +45,7 @@ def test_probabilities_may_be_given_as_their_logarithms():
     np.testing.assert_allclose(first, second, atol=2e-3)
 
 
-def test_swapped_classes_are_set_right():
+def test_swapped_classes_are_corrected():
     """A full matrix can exchange two classes, which no temperature can."""
     rng = np.random.default_rng(3)
     z = (rng.normal(size=(3000, 3)) * 2).astype(np.float32)

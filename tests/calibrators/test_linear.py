@@ -151,7 +151,7 @@ def test_one_iteration_is_allowed_and_more_is_better(id: str):
 
 
 @pytest.mark.parametrize("id", LINEAR)
-def test_many_classes_are_held_near_temperature_scaling_and_that_is_said(id: str):
+def test_many_classes_stay_near_temperature_scaling_with_a_notice(id: str):
     both = over_confident(1000, 120, seed=3, width=30)
     fit, judge = slice(0, 500), slice(500, 1000)
     calibrator = get(id).fit(both.logits[fit], both.labels[fit])

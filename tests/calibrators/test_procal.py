@@ -147,7 +147,7 @@ def test_crowding_alone_can_tell_hits_from_misses() -> None:
 
 
 @pytest.mark.parametrize("case", ["all correct", "all wrong"])
-def test_hits_alone_or_misses_alone_change_nothing_and_say_so(case: str) -> None:
+def test_only_hits_or_only_misses_change_nothing_and_leave_a_notice(case: str) -> None:
     sample = DEGENERATE[case]
     fitted = fit(sample)
     assert any("no density ratio" in notice for notice in fitted.notices_)
@@ -183,7 +183,7 @@ def test_real_logits_give_the_papers_modest_gain() -> None:
     assert 0.036 < error < 0.0435  # the paper: 4.17 %, from 4.34 % uncalibrated
 
 
-def test_real_features_mend_a_network() -> None:
+def test_real_features_repair_a_network() -> None:
     file = np.load(real_data("imagenet5k_efficientnet_lite0.npz"))
     order = np.random.default_rng(0).permutation(len(file["labels"]))
     z, y, x = file["logits"][order], file["labels"][order], file["features"][order]

@@ -21,7 +21,7 @@ def data() -> sc.LogitSet:
 
 
 @pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
-def test_every_method_takes_off_much_of_the_error(id: str, data: sc.LogitSet) -> None:
+def test_every_method_removes_much_of_the_error(id: str, data: sc.LogitSet) -> None:
     """ProCal, the least of them, leaves half; the others about a quarter."""
     before = softmax(data.test.logits)
     model = before.argmax(axis=1) == data.test.labels

@@ -91,7 +91,7 @@ def test_retake_rescales_in_proportion_and_may_move_the_prediction():
     np.testing.assert_allclose(rows, expected, atol=1e-5)
 
 
-def test_fewer_samples_than_knots_is_said():
+def test_fewer_samples_than_knots_leave_a_notice():
     spline = Spline().fit(np.eye(3, dtype=np.float32) * 2, np.array([0, 1, 1]))
     assert spline.notices_ == ["3 samples allow 3 knots, not 6."]
 

@@ -211,12 +211,12 @@ def test_another_number_of_classes_is_noticed(files: dict[str, bytes]):
         assert_refused(save(state, metadata=changed("classes", "3")(header)), "has shape")
 
 
-def test_a_wrong_device_is_no_fault_of_the_file(files: dict[str, bytes]):
+def test_a_wrong_device_is_not_blamed_on_the_file(files: dict[str, bytes]):
     with pytest.raises(CalibrationError, match="no device called 'abacus'"):
         load_calibrator(files["ts"], device="abacus")
 
 
-def test_a_file_that_cannot_be_written_is_called_by_its_own_name(problem: Problem, tmp_path: Path):
+def test_a_file_that_cannot_be_written_is_named_in_the_error(problem: Problem, tmp_path: Path):
     calibrator = get("ts").fit(problem.logits, problem.labels)
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()

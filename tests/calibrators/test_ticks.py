@@ -19,24 +19,24 @@ for method in methods().values():
     method.prepare()
 
 LONGEST = 0.5
-"""Seconds of the fitting thread's own time between two looks: 0.2 where this was written, more on a slow processor."""
+"""Seconds of the fitting thread's own time between two checks; on a fast processor 0.2 is enough."""
 
 SHORT = {"smart": {"epochs": 20}, "cts": {"sweeps": 1}, "fc": {"search": "coarse"}}
 """Fewer rounds of the same work."""
 
 
 class Stopwatch:
-    """A token that is never set and keeps the thread's time at each look."""
+    """A token that is never set and records the thread's time at each check."""
 
     def __init__(self) -> None:
-        self.looks = [time.thread_time()]
+        self.checks = [time.thread_time()]
 
     def is_set(self) -> bool:
-        self.looks.append(time.thread_time())
+        self.checks.append(time.thread_time())
         return False
 
     def longest_gap(self) -> float:
-        times = [*self.looks, time.thread_time()]
+        times = [*self.checks, time.thread_time()]
         return max(later - earlier for earlier, later in pairwise(times))
 
 
@@ -53,24 +53,24 @@ def watched(id: str, problem: Problem, arguments: dict[str, object], **settings:
 
 
 @pytest.mark.parametrize("id", list(methods()))
-def test_a_fit_never_looks_away_for_long(id: str, problem: Problem):
+def test_a_fit_checks_for_cancellation_often(id: str, problem: Problem):
     watch = watched(id, problem, problem.fit_arguments(), **SHORT.get(id, {}))
     assert watch.longest_gap() < LONGEST
 
 
 @pytest.mark.parametrize("id", [id for id, method in methods().items() if method.uses])
-def test_nor_where_it_reads_the_logits_for_want_of_features(id: str, problem: Problem):
+def test_a_fit_without_features_checks_for_cancellation_often(id: str, problem: Problem):
     assert watched(id, problem, {}).longest_gap() < LONGEST
 
 
 @pytest.mark.parametrize("indicator", list(INDICATORS))
-def test_nor_with_any_indicator(indicator: str, problem: Problem):
+def test_a_fit_with_any_indicator_checks_for_cancellation_often(indicator: str, problem: Problem):
     assert watched("smart", problem, {}, epochs=5, indicator=indicator).longest_gap() < LONGEST
 
 
 @pytest.mark.parametrize("id", [id for id in methods() if id != "vanilla"])
-def test_a_tall_problem_is_read_in_pieces(id: str, monkeypatch: pytest.MonkeyPatch):
-    """With pieces a tenth as long as the set, each pass over it looks ten times or more."""
+def test_many_rows_are_read_in_chunks(id: str, monkeypatch: pytest.MonkeyPatch):
+    """With chunks of a tenth of the set, each pass over it checks ten times or more."""
     small = over_confident(500, 80, seed=2)
     for name, module in list(sys.modules.items()):
         if name.startswith("smart_core.") and hasattr(module, "rows_per_chunk"):
@@ -78,12 +78,12 @@ def test_a_tall_problem_is_read_in_pieces(id: str, monkeypatch: pytest.MonkeyPat
     with_pieces = watched(id, small, small.fit_arguments(), **SHORT.get(id, {}))
     monkeypatch.undo()
     at_once = watched(id, small, small.fit_arguments(), **SHORT.get(id, {}))
-    assert len(with_pieces.looks) >= len(at_once.looks) + 9
+    assert len(with_pieces.checks) >= len(at_once.checks) + 9
 
 
-def test_a_batch_is_as_good_as_an_epoch_for_looking():
-    """Twenty batches an epoch bring twenty looks."""
+def test_every_batch_checks_for_cancellation():
+    """Twenty batches per epoch bring twenty checks."""
     small = over_confident(200, 4, seed=3)
-    per_epoch = len(watched("smart", small, {}, epochs=10).looks)
-    per_batch = len(watched("smart", small, {}, epochs=10, batch_size=10).looks)
+    per_epoch = len(watched("smart", small, {}, epochs=10).checks)
+    per_batch = len(watched("smart", small, {}, epochs=10, batch_size=10).checks)
     assert per_batch >= per_epoch + 10 * 20

@@ -49,7 +49,7 @@ def test_slope_is_the_derivative():
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_no_error_or_no_hit_is_held_at_the_end_and_said(right: bool):
+def test_without_errors_or_hits_t_is_at_its_limit_with_a_notice(right: bool):
     problem = over_confident(100, 3, seed=5)
     top = problem.logits.argmax(axis=1)
     ts = TS().fit(problem.logits, top if right else (top + 1) % 3)

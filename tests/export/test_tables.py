@@ -27,7 +27,7 @@ def row(id: str, **values: list[float]) -> MethodResult:
     return MethodResult(id, True, parameters=1, fit_seconds=0.5, values=filled, intervals=intervals)
 
 
-def board(name: str = "set", **changes: object) -> Comparison:
+def made_comparison(name: str = "set", **changes: object) -> Comparison:
     logits, labels = example()
     part = sc.Part(logits, labels)
     results = {
@@ -77,7 +77,7 @@ def parsed(text: str) -> tuple[str, list[list[str]]]:
 
 
 def test_methods_as_columns_in_the_papers_layout():
-    letters, (header, figures) = parsed(comparison_latex(board()))
+    letters, (header, figures) = parsed(comparison_latex(made_comparison()))
     assert letters == "llcccccc"
     assert header == ["Data", "Metric", "Vanilla", "TS", "PTS", "FC", "SMART", "Floor"]
     assert figures == [
@@ -93,7 +93,7 @@ def test_methods_as_columns_in_the_papers_layout():
 
 
 def test_methods_as_rows_with_the_floor_last():
-    _, (header, *rows) = parsed(comparison_latex(board(), methods="rows", metrics=["ece", "nll", "accuracy"]))
+    _, (header, *rows) = parsed(comparison_latex(made_comparison(), methods="rows", metrics=["ece", "nll", "accuracy"]))
     assert header == ["Method", r"ECE (\%) $\downarrow$", r"NLL $\downarrow$", r"Accuracy (\%) $\uparrow$"]
     assert [line[0] for line in rows] == ["Vanilla", "TS", "PTS", "FC", "SMART", "Noise floor"]
     assert [line[2] for line in rows][:2] == ["$0.5000$", r"$\mathbf{0.2500}$"]
@@ -105,7 +105,9 @@ def test_methods_as_rows_with_the_floor_last():
 
 
 def test_several_sets_and_metrics():
-    text = comparison_latex([board("one"), board("two", floor={}, tied={})], metrics=["ece", "accuracy"])
+    text = comparison_latex(
+        [made_comparison("one"), made_comparison("two", floor={}, tied={})], metrics=["ece", "accuracy"]
+    )
     _, (_, *rows) = parsed(text)
     assert [line[0] for line in rows] == ["one", "", "two", ""]
     assert rows[2][-1] == "--"
@@ -113,9 +115,9 @@ def test_several_sets_and_metrics():
     assert text.count(r"\midrule") == 2
 
 
-def test_names_are_printed_as_they_stand():
+def test_names_are_escaped():
     hostile = '50% of R&D_{x}^2 ~ $a$ #1 \\input{/etc/passwd} <b>|"q"\n\x00end'
-    _, (_, figures) = parsed(comparison_latex(board(hostile)))
+    _, (_, figures) = parsed(comparison_latex(made_comparison(hostile)))
     back = figures[0]
     for written, character in (
         (r"\textbackslash{}", "\\"),
@@ -135,8 +137,8 @@ def test_names_are_printed_as_they_stand():
     assert escaped("ResNet-50, α") == "ResNet-50, α"
 
 
-def test_a_board_without_a_finished_row():
-    empty = board(floor={}, tied={}, best=None)
+def test_a_comparison_without_values():
+    empty = made_comparison(floor={}, tied={}, best=None)
     empty.results = {"fc": empty.results["fc"]}
     _, (_, figures) = parsed(comparison_latex(empty))
     assert figures[2:] == ["--", "--"]
@@ -144,15 +146,15 @@ def test_a_board_without_a_finished_row():
 
 def test_wrong_use_is_one_sentence():
     with pytest.raises(ExportError, match="one data set"):
-        comparison_latex([board(), board()], methods="rows")
+        comparison_latex([made_comparison(), made_comparison()], methods="rows")
     with pytest.raises(ExportError, match="at least one"):
         comparison_latex([])
     with pytest.raises(CalibrationError, match="no metric 'x'"):
-        comparison_latex(board(), metrics=["x"])
+        comparison_latex(made_comparison(), metrics=["x"])
 
 
 def test_csv_keeps_every_digit():
-    comparison = board()
+    comparison = made_comparison()
     comparison.results["ts"].values["ece"] = [0.1 + 0.2]
     rows = {line["method"]: line for line in csv.DictReader(io.StringIO(comparison_csv(comparison)))}
     assert list(rows) == ["vanilla", "ts", "fc", "smart", "pts"]
@@ -163,7 +165,7 @@ def test_csv_keeps_every_digit():
 
 
 def test_json_is_that_of_the_command_line():
-    comparison = board("näme")
+    comparison = made_comparison("näme")
     comparison.recommended = None  # these rows have no evaluations to recommend from
     content = json.loads(comparison_json(comparison))
     assert content["data"]["name"] == "näme"

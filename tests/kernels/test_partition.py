@@ -40,7 +40,7 @@ def test_derivatives_of_the_nll_are_those_of_float64(classes: int):
         assert nll_slope(logits, labels, beta) == pytest.approx(exact, rel=2e-4, abs=1e-6)
 
 
-def test_a_large_set_begins_from_a_part_of_it_and_ends_where_all_of_it_says(monkeypatch: pytest.MonkeyPatch):
+def test_a_large_set_starts_from_a_subsample_and_reaches_the_same_minimum(monkeypatch: pytest.MonkeyPatch):
     logits, labels = tensors(9000, 6)
     logits[::9] *= 3.0  # the rows that are asked first are unlike the others
     slope, curvature = nll_slope(logits.double(), labels, minimise_nll(logits, labels))

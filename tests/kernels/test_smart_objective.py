@@ -109,7 +109,7 @@ def test_real_logits_give_the_same_figures_either_way(which: str, monkeypatch: p
 @pytest.mark.parametrize(
     "settings", [{"layers": 2}, {"objective": "nll"}, {"indicator": "all_logits"}, {"batch_size": 64}]
 )
-def test_other_settings_go_pytorchs_way(settings: dict[str, object], monkeypatch: pytest.MonkeyPatch):
+def test_other_settings_are_trained_by_pytorch(settings: dict[str, object], monkeypatch: pytest.MonkeyPatch):
     def never(*_: object) -> None:
         raise AssertionError("the compiled loops do not know this")
 
