@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 from importlib import import_module
+from inspect import getdoc, isclass, isfunction
 
 import pytest
 
+import smart_core as sc
 from tests.conftest import ROOT
 
 MODULES = [
@@ -21,3 +23,14 @@ def test_examples(name: str):
     result = doctest.testmod(import_module(name))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_every_public_function_and_class_has_an_example():
+    public = {name: getattr(sc, name) for name in sc.__all__}
+    without = {
+        name
+        for name, item in public.items()
+        if (isfunction(item) or isclass(item)) and ">>> " not in (getdoc(item) or "")
+    }
+    errors = {name for name, item in public.items() if isclass(item) and issubclass(item, sc.SmartError)}
+    assert without - errors == set()

@@ -56,6 +56,12 @@ def ablation(
     """Fit each method with each objective, and SMART with each indicator; evaluate on test.
 
     `settings` gives a method's other settings by its id. Without methods, or without indicators, that table is empty.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(300, 300, 4, seed=0)
+    >>> result = ablation(data, seeds=1, methods="ts", objectives="nll,brier", indicators=())
+    >>> result.objectives.columns, result.objectives.mean().shape
+    (('nll', 'brier'), (1, 2))
     """
     ids = tuple(select(methods)) if methods else ()
     objectives, indicators = several(objectives, "objectives"), several(indicators, "indicators")

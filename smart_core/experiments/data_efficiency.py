@@ -34,7 +34,13 @@ def data_efficiency(
     cancel: CancelToken | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
 ) -> SeedTable:
-    """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), evaluate on test."""
+    """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), evaluate on test.
+
+    >>> import smart_core as sc
+    >>> table = data_efficiency(sc.simulate_set(400, 400, 4, seed=0), "vanilla,ts", sizes=[50, 400], seeds=2)
+    >>> table.rows, table.columns, table.mean().shape
+    (('vanilla', 'ts'), (50, 400), (2, 2))
+    """
     ids = tuple(select(methods))
     rows = len(data.validation)
     chosen = several_sizes(sizes, "sizes", rows) if sizes is not None else sizes_up_to(rows)

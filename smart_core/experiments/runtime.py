@@ -73,6 +73,11 @@ def runtime(
 
     Methods that fail, or whose arrays are missing, are left out with a reason. A cancelled study returns
     the methods it has finished, with `complete=False`.
+
+    >>> import smart_core as sc
+    >>> result = runtime(sc.simulate_set(200, 200, 3, seed=0), "ts,fc", repeats=1)
+    >>> list(result.fit_seconds), result.reasons
+    (['ts'], {'fc': 'needs features and head'})
     """
     ids = select(methods)
     check_count(repeats, "repeats")

@@ -44,6 +44,12 @@ def shift(
     """Fit on `data`'s validation part; evaluate on each group of its test part and on the test part of each other set.
 
     Methods whose arrays are missing are left out.
+
+    >>> import smart_core as sc
+    >>> data, other = (sc.simulate_set(300, 300, 4, law=law, seed=0) for law in ("constant", "linear"))
+    >>> table = shift(data, "ts", seeds=1, others={"linear": other})
+    >>> table.rows, table.columns
+    (('vanilla', 'ts'), ('linear',))
     """
     targets = shift_targets(data, others)
     wanted = [id for id in select(methods) if id != "vanilla"]

@@ -57,6 +57,11 @@ def traces(
     """Train SMART once per objective without early stopping, and record every epoch.
 
     A cancelled study returns the runs it has finished, with `complete=False`.
+
+    >>> import smart_core as sc
+    >>> result = traces(sc.simulate_set(200, 100, 3, seed=0), "charbonnier", epochs=5)
+    >>> {label: len(trace) for label, trace in result.runs.items()}
+    {'Charbonnier-SoftECE': 5}
     """
     objectives = several(objectives, "objectives")
     for objective in objectives:
