@@ -83,7 +83,7 @@ def recommendation_card(ranking: Comparison) -> None:
     """Name the method to deploy and say why; what was measured follows in smaller type."""
     chosen = ranking.recommended
     if chosen is not None and len(ranking.results) > 1:
-        what = "Keep the model as it is" if chosen.method == "vanilla" else f"Recommended: {chosen.label}"
+        what = "Keep the uncalibrated model" if chosen.method == "vanilla" else f"Recommended: {chosen.label}"
         st.markdown(f"#### {what}\n{chosen.reason}")
         st.caption(comparison_verdict(ranking))
     else:

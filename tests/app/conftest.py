@@ -1,20 +1,25 @@
-"""AppTest as it is on a server that has drawn its menu before."""
+"""AppTest as on a server whose menu has been drawn before."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from streamlit.runtime.pages_manager import PagesManager
 
+import sample_logits
+import smart_core as sc
+from pages.shared.session import LeaderboardRow
+from smart_core.experiments import MethodResult
 
-@pytest.fixture(autouse=True)
-def menu_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AppTest forgets at every run that the menu is drawn by dashboard.py and not from the folder `pages`.
 
-    Then a page's file runs first and starts over through dashboard.py (`navigation.enter`), and on that way a
-    click is lost. On a server this can only happen at the first request, where nothing has been clicked; the browser
-    tests cover it.
+@pytest.fixture(autouse=True, scope="package")
+def menu_is_known() -> Iterator[None]:
+    """AppTest forgets at every run that dashboard.py draws the menu, and not the folder `pages`.
+
+    Then a page's file runs first and reruns through dashboard.py (`navigation.enter`), and a click is lost. On a server
+    this can happen only at the first request, before anything was clicked; the browser tests cover it.
     """
     init = PagesManager.__init__
 
@@ -22,4 +27,23 @@ def menu_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
         init(self, *args, **kwargs)
         PagesManager.uses_pages_directory = False
 
-    monkeypatch.setattr(PagesManager, "__init__", with_menu)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PagesManager, "__init__", with_menu)
+        yield
+
+
+@pytest.fixture(scope="package")
+def digits() -> sc.LogitSet:
+    return sc.load(sample_logits.path("digits"))
+
+
+@pytest.fixture(scope="package")
+def fitted_rows(digits: sc.LogitSet) -> dict[str, LeaderboardRow]:
+    """Vanilla, TS and SMART on digits as leaderboard rows, fitted once for all tests."""
+    rows: dict[str, LeaderboardRow] = {}
+
+    def store(result: MethodResult) -> None:
+        rows[result.id] = LeaderboardRow(result, {}, 1, 15)
+
+    sc.compare(digits, ("vanilla", "ts", "smart"), 1, on_result=store)
+    return rows

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared.session import NEXT_DATASET, LoadedDataset, Session
+from pages.shared.session import NEXT_DATASET, LeaderboardRow, LoadedDataset, Session, row_key
 from tests.conftest import ROOT
 
 
@@ -32,6 +32,14 @@ def open_page(name: str, data: str = "digits", **query: str) -> AppTest:
 def session_of(app: AppTest) -> Session:
     session: Session = app.session_state["session"]
     return session
+
+
+def add_rows(app: AppTest, data: sc.LogitSet, rows: dict[str, LeaderboardRow]) -> AppTest:
+    """Give the session rows that were fitted before, and rerun the page."""
+    session_of(app).rows.update({row_key(data, id): row for id, row in rows.items()})
+    app.run()
+    assert not app.exception
+    return app
 
 
 def wait(app: AppTest, seconds: float = 240) -> AppTest:
@@ -87,6 +95,11 @@ def plain_ece(confidence: Any, correct: Any, bins: int = 15) -> float:
     confidence, correct = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     place = np.ceil(confidence * bins).astype(int)
     return sum(abs((confidence - correct)[place == b].sum()) for b in range(bins + 1)) / len(confidence)
+
+
+def ece_of(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+    """Compute the ECE of the predicted classes."""
+    return plain_ece(probabilities.max(axis=1), probabilities.argmax(axis=1) == labels, bins)
 
 
 def load_own_file(app: AppTest, folder: Path, **arrays: Any) -> AppTest:

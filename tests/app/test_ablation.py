@@ -14,7 +14,7 @@ from tests.app.driver import charts, click, load_own_file, open_page, plain_ece,
 from tests.tolerance import binned_bound
 
 
-def test_each_part_says_its_cost() -> None:
+def test_every_study_shows_its_cost() -> None:
     app = open_page("ablation")
     # objectives: 6 of TS and 6 x 3 of PTS and of SMART; indicators 6 x 3; sizes 50 100 200 500 720 x 6 methods x 3
     for fits in (42, 18, 90, 3):
@@ -51,7 +51,7 @@ def test_indicators_and_training() -> None:
     assert "Settings changed: run again. These results were computed with seeds 1." in text_of(app)
 
 
-def test_the_papers_tables_on_request() -> None:
+def test_the_tables_of_the_paper_are_shown_on_request() -> None:
     app = open_page("ablation")
     app.toggle(key="paper-objectives-shown").set_value(True)
     app.toggle(key="paper-indicators-shown").set_value(True).run()

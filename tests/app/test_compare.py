@@ -1,4 +1,4 @@
-"""Compare without a browser: fits as jobs, rows fresh and stale, figures against independent ones."""
+"""Compare without a browser: jobs, stale rows, and metrics against independent computations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK = ("vanilla", "ts", "smart")
 
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The method of every fit that is made, but for Vanilla, which has nothing to fit."""
+    """Record the method of every fit, except Vanilla, which fits nothing."""
     made: list[str] = []
     original = Calibrator.fit
 
@@ -77,7 +77,7 @@ def made() -> Session:
 
 @pytest.fixture
 def fitted(made: Session, fits: list[str]) -> AppTest:
-    """The page of a session that has fitted these."""
+    """Compare in a session with these rows."""
     app = open_page("compare")
     here = app.session_state["session"]
     here.rows.update(made.rows)
@@ -97,7 +97,7 @@ def test_nothing_is_fitted_at_first() -> None:
     assert headline(app) == ""
 
 
-def test_figures_are_those_of_an_independent_fit(fitted: AppTest) -> None:
+def test_the_metrics_are_those_of_an_independent_fit(fitted: AppTest) -> None:
     with np.load(sample_logits.path("digits")) as bundle:
         found = {name: bundle[name].astype(np.float64) for name in ("val_logits", "test_logits")}
         labels = {name: bundle[name] for name in ("val_labels", "test_labels")}
@@ -118,7 +118,7 @@ def test_figures_are_those_of_an_independent_fit(fitted: AppTest) -> None:
     assert shown.loc["smart", "top-1"] == "kept"
 
 
-def test_the_verdict_names_the_first_row(fitted: AppTest) -> None:
+def test_the_verdict_names_the_best_row(fitted: AppTest) -> None:
     shown = table(fitted)
     (best,) = shown.index[shown["Verdict"] == "best"]
     assert headline(fitted).startswith("#### Recommended: TS\nTS changes the ECE from")
@@ -130,7 +130,7 @@ def test_the_verdict_names_the_first_row(fitted: AppTest) -> None:
     assert ("too few to call the repair real" in measured) == (shown.loc["vanilla", "Verdict"] == "tied")
 
 
-def test_the_table_shows_every_row_and_says_how_to_read_it(fitted: AppTest) -> None:
+def test_the_columns_and_the_chart_are_explained(fitted: AppTest) -> None:
     columns = json.loads(fitted.dataframe[0].proto.columns)
     assert "Tied: a paired test cannot distinguish" in columns["Verdict"]["help"]
     assert columns["AdaECE"]["help"].startswith("In parentheses: 95\u00a0% interval of the population value.")
@@ -152,7 +152,7 @@ def test_selected_methods_are_fitted_once(fits: list[str]) -> None:
     pd.testing.assert_frame_equal(table(app), before)
 
 
-def test_other_settings_grey_the_row_until_it_is_fitted_again(fitted: AppTest, fits: list[str]) -> None:
+def test_a_row_with_other_settings_is_stale_until_it_is_refitted(fitted: AppTest, fits: list[str]) -> None:
     fits.clear()
     fitted.number_input(key="set-smart-epochs").set_value(10).run()
     shown = table(fitted)
@@ -165,14 +165,14 @@ def test_other_settings_grey_the_row_until_it_is_fitted_again(fitted: AppTest, f
     assert STALE not in set(table(fitted)["Verdict"])
 
 
-def test_seeds_matter_to_methods_that_draw_only(fitted: AppTest) -> None:
+def test_other_seeds_make_only_stochastic_methods_stale(fitted: AppTest) -> None:
     fitted.number_input(key="seeds").set_value(3).run()
     verdicts = table(fitted)["Verdict"]
     assert verdicts["smart"] == STALE
     assert STALE not in (verdicts["ts"], verdicts["vanilla"])
 
 
-def test_other_bins_are_judged_again_and_not_fitted(fitted: AppTest, fits: list[str]) -> None:
+def test_other_bins_need_an_evaluation_but_no_fit(fitted: AppTest, fits: list[str]) -> None:
     fits.clear()
     fitted.slider(key="bins").set_value(10).run()
     assert set(table(fitted)["Verdict"]) == {OTHER_BINS}
@@ -187,7 +187,7 @@ def test_other_bins_are_judged_again_and_not_fitted(fitted: AppTest, fits: list[
     assert table(fitted).loc["vanilla", "ECE"] == metric_value("ece", plain_ece(probabilities.max(axis=1), hit, 10))
 
 
-def test_nothing_is_lost_on_another_page(fitted: AppTest) -> None:
+def test_rows_and_controls_are_kept_while_another_page_is_open(fitted: AppTest) -> None:
     for box in fitted.main.checkbox:
         if str(box.key).startswith("compare-") and not box.disabled:
             box.set_value(box.key == "compare-beta")
@@ -213,25 +213,25 @@ def test_a_restored_workspace_gives_the_same_verdict(fitted: AppTest, monkeypatc
     assert fresh.number_input(key="seeds").value == 2
     assert headline(fresh) == said != ""
     pd.testing.assert_frame_equal(table(fresh), before)
-    # and the control is as free as before
+    # and the control still works
     fresh.number_input(key="seeds").set_value(3).run()
     assert table(fresh).loc["smart", "Verdict"] == STALE
 
 
-def test_back_to_the_defaults(fitted: AppTest) -> None:
+def test_settings_are_reset_to_the_defaults(fitted: AppTest) -> None:
     fitted.button(key="set-smart-reset").click().run()
     assert fitted.number_input(key="set-smart-epochs").value == sc.SMART().epochs
     assert table(fitted).loc["smart", "Verdict"] == STALE
 
 
-def test_a_device_is_chosen_or_typed(fitted: AppTest) -> None:
+def test_the_device_is_a_setting(fitted: AppTest) -> None:
     assert fitted.selectbox(key="set-smart-device").value == "auto"
     fitted.selectbox(key="set-smart-device").set_value("cpu").run()
     assert not fitted.exception
     assert fitted.session_state["session"].settings["smart"]["device"] == "cpu"
 
 
-def test_without_features_methods_say_why() -> None:
+def test_methods_that_need_features_give_the_reason() -> None:
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 3, 300)
     logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
@@ -248,7 +248,7 @@ def test_without_features_methods_say_why() -> None:
     assert any("GC" in line.value and "features" in line.value for line in app.caption)
 
 
-def test_the_python_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     scope: dict[str, object] = {}
     exec(fitted.main.code[-1].value, scope)

@@ -1,4 +1,4 @@
-"""The first page without a browser."""
+"""Diagnose without a browser."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from tests.app.driver import open_page, plain_ece
 from tests.conftest import ROOT
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def app() -> AppTest:
+    """The page, for tests that only read it."""
     return open_page("diagnose")
 
 
@@ -30,7 +31,7 @@ def shown(app: AppTest) -> dict[str, str]:
     return {tile.label: tile.value for tile in app.metric}
 
 
-def test_opens_with_a_verdict_without_a_click() -> None:
+def test_a_new_session_opens_with_a_verdict() -> None:
     app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120).run()
     assert not app.exception
     assert app.title[0].value == "Diagnose"
@@ -44,7 +45,7 @@ def test_opens_on_a_bundled_sample(app: AppTest) -> None:
     assert any(line.value.startswith("#### Too confident") for line in app.markdown)
 
 
-def test_figures_are_those_of_the_file(app: AppTest) -> None:
+def test_the_metrics_are_those_of_the_file(app: AppTest) -> None:
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         hit = probabilities.argmax(axis=1) == bundle["test_labels"]
@@ -55,7 +56,7 @@ def test_figures_are_those_of_the_file(app: AppTest) -> None:
     assert tiles["ECE, 15 bins"] == percent(plain_ece(confidence, hit))
 
 
-def test_interval_and_floor_are_shown(app: AppTest) -> None:
+def test_the_interval_and_the_floor_are_shown(app: AppTest) -> None:
     tiles = {tile.label: tile for tile in app.metric}
     low, high = (float(side.rstrip("%\u00a0")) for side in tiles["ECE, 15 bins"].delta.split(" – "))
     # far from calibrated: the interval of the true ECE lies above the floor and around the estimate
@@ -63,7 +64,8 @@ def test_interval_and_floor_are_shown(app: AppTest) -> None:
     assert 0.5 < float(tiles["Noise floor"].value.rstrip("%\u00a0")) < 1.5
 
 
-def test_bins_change_the_table(app: AppTest) -> None:
+def test_bins_change_the_table() -> None:
+    app = open_page("diagnose")
     app.slider(key="bins").set_value(10).run()
     assert "ECE, 10 bins" in shown(app)
     bars = _trace(app, "bar")
@@ -85,7 +87,8 @@ def _numbers(column: Any) -> np.ndarray:
     return np.asarray(column)
 
 
-def test_every_metric_has_its_interval(app: AppTest) -> None:
+def test_every_metric_has_its_interval() -> None:
+    app = open_page("diagnose")
     app.session_state["every-metric-box"] = True
     app.run()
     (found,) = [each.value for each in app.dataframe if "95 % interval" in each.value]
@@ -110,7 +113,7 @@ def test_notices_of_the_data_are_shown() -> None:
     assert [box.value for box in app.main.info] == [r"Something \*odd\* was found."]
 
 
-def test_the_python_prints_the_tiles(
+def test_the_code_prints_the_ece_of_the_page(
     app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)

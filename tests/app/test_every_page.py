@@ -1,4 +1,4 @@
-"""Every page opens: with each sample, with a set that has logits and labels alone, and with no data at all."""
+"""Every page opens: with each sample, with a file of only logits and labels, and without any data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLES = {file: title for pages in PAGES.values() for file, title in pages.items
 
 
 def visited(app: AppTest) -> Iterator[str]:
-    """Every page in the order of the menu; each has its title, its Python and no error."""
+    """Open every page in the order of the menu; each has its title, its code and no error."""
     for file in ORDER:
         app.switch_page(file).run()
         assert not app.exception, file
@@ -38,7 +38,7 @@ def test_with_each_sample(sample: str) -> None:
         assert app.selectbox(key="data").value == sample, file
 
 
-def test_with_logits_and_labels_alone() -> None:
+def test_with_only_logits_and_labels() -> None:
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 3, 300)
     logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)

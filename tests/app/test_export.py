@@ -1,11 +1,10 @@
-"""Export without a browser: what can be taken away, and a session that comes back from its file."""
+"""Export without a browser: the downloads, and a session restored from its file."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -25,32 +24,19 @@ from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.experiments import SeedTable
+from smart_core.experiments.compare import summarise
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.formatting import percent
 from smart_core.report import Findings, report_html
-from tests.conftest import ROOT
+from tests.app.driver import add_rows, click, ece_of, open_page
 from tests.export.fits import probabilities_off
 from tests.tolerance import assert_within
 
 
-def open_export() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
-    app.query_params["data"] = "digits"
-    return app.run().switch_page("pages/export.py").run()
-
-
-def wait(app: AppTest) -> AppTest:
-    """Until every job has ended."""
-    deadline = time.monotonic() + 120
-    while app.session_state["session"].jobs.active() is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return app.run()
-
-
-@pytest.fixture(scope="module")
-def digits() -> sc.LogitSet:
-    return sc.load(sample_logits.path("digits"))
+@pytest.fixture
+def app(digits: sc.LogitSet, fitted_rows: dict[str, LeaderboardRow]) -> AppTest:
+    """Export with SMART fitted."""
+    return add_rows(open_page("export"), digits, {"smart": fitted_rows["smart"]})
 
 
 @pytest.fixture(scope="module")
@@ -75,26 +61,23 @@ def filled(digits: sc.LogitSet) -> Session:
     return session
 
 
-def test_nothing_fitted_offers_one_thing_and_does_it() -> None:
-    app = open_export()
+def test_without_fits_the_page_offers_one_and_runs_it() -> None:
+    app = open_page("export")
     assert not [button for button in app.get("download_button") if button.proto.label == "Download calibrator"]
-    app.button(key="export-fit").click().run()
-    wait(app)
-    assert not app.exception
+    click(app, "export-fit")
     (headline,) = [line.value for line in app.markdown if line.value.startswith("#### SMART")]
     session = app.session_state["session"]
     (row,) = session.rows.values()
     with np.load(sample_logits.path("digits")) as bundle:
         logits, labels = bundle["test_logits"], bundle["test_labels"]
-    shown = [f"an ECE of {percent(plain_ece(row.result.calibrators[0].predict_proba(logits), labels), 2)}"]
-    shown += [f"has {percent(plain_ece(softmax(logits.astype(np.float64), axis=1), labels), 2)}"]
+    shown = [f"an ECE of {percent(ece_of(row.result.calibrators[0].predict_proba(logits), labels), 2)}"]
+    shown += [f"has {percent(ece_of(softmax(logits.astype(np.float64), axis=1), labels), 2)}"]
     assert all(text in headline for text in shown)
 
 
-def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = open_export()
-    app.button(key="export-fit").click().run()
-    wait(app)
+def test_every_download_is_there_and_the_python_runs(
+    app: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels == [
         *("Download calibrator", "Download NumPy file", "Download ONNX", "Download npz", "Download csv"),
@@ -108,11 +91,8 @@ def test_every_download_is_there_and_the_python_runs(tmp_path: Path, monkeypatch
     assert_same(saved, row.result.calibrators[0])
 
 
-def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_every_format_runs(app: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines under the forms, run beside the files they name, all give what the fit gives."""
-    app = open_export()
-    app.button(key="export-fit").click().run()
-    wait(app)
     (row,) = app.session_state["session"].rows.values()
     calibrator = row.result.calibrators[0]
     calibrator.save(tmp_path / "digits-smart.safetensors")
@@ -133,16 +113,12 @@ def test_each_form_is_used_as_its_line_says(tmp_path: Path, monkeypatch: pytest.
         assert_within(found, calibrator.predict_proba(logits), probabilities_off(calibrator, logits))
 
 
-def test_the_recommended_method_is_proposed() -> None:
-    app = open_export()
-    data = sc.load(sample_logits.path("digits"))
-    session = app.session_state["session"]
-    found = sc.compare(data, "vanilla,ts,isotonic", 1)
-    session.rows[row_key(data, "vanilla")] = LeaderboardRow(found.results["vanilla"], {}, 1, 15)
-    assert app.run().selectbox(key="export-method").value == "vanilla"
-    for id, result in found.results.items():
-        session.rows[row_key(data, id)] = LeaderboardRow(result, {}, 1, 15)
-    assert app.run().selectbox(key="export-method").value == sc.recommend(found).method != "vanilla"
+def test_the_recommended_method_is_preselected(digits: sc.LogitSet, fitted_rows: dict[str, LeaderboardRow]) -> None:
+    app = add_rows(open_page("export"), digits, {"vanilla": fitted_rows["vanilla"]})
+    assert app.selectbox(key="export-method").value == "vanilla"
+    add_rows(app, digits, fitted_rows)
+    found = summarise(digits, {id: row.result for id, row in fitted_rows.items()})
+    assert app.selectbox(key="export-method").value == sc.recommend(found).method != "vanilla"
     worst = max(found.results, key=lambda id: found.results[id].mean("ece"))
     app.selectbox(key="export-method").set_value(worst).run()
     assert app.run().selectbox(key="export-method").value == worst  # a choice stays
@@ -150,8 +126,8 @@ def test_the_recommended_method_is_proposed() -> None:
     assert app.selectbox(key="export-method").value == worst
 
 
-def test_a_fit_with_features_says_so_in_every_form() -> None:
-    app = open_export()
+def test_the_code_of_a_fit_with_features_passes_features() -> None:
+    app = open_page("export")
     data = sc.load(sample_logits.path("digits"))
     found = sc.compare(data, "gc", 1, settings={"gc": {"partitions": 2, "steps": 5}})
     app.session_state["session"].rows[row_key(data, "gc")] = LeaderboardRow(found.results["gc"], {}, 1, 15)
@@ -162,11 +138,8 @@ def test_a_fit_with_features_says_so_in_every_form() -> None:
     assert any("an estimator gets only logits" in box.value for box in app.info)
 
 
-def test_the_report_is_made_of_what_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_is_made_of_what_is_fitted(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a fit: the page hands the rows and the grid of the session over, and the download writes them."""
-    app = open_export()
-    app.button(key="export-fit").click().run()
-    wait(app)
     session = app.session_state["session"]
     (row,) = session.rows.values()
     data = sc.load(sample_logits.path("digits"))
@@ -213,12 +186,6 @@ def test_another_fit_has_another_fingerprint(digits: sc.LogitSet) -> None:
     assert len({downloads.fingerprint(fit) for fit in fits}) == 4
 
 
-def plain_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
-    confidence, hit = probabilities.max(axis=1).astype(np.float64), probabilities.argmax(axis=1) == labels
-    place = np.clip(np.ceil(confidence * bins).astype(int), 1, bins)
-    return sum(abs((confidence - hit)[place == b].sum()) for b in range(1, bins + 1)) / len(hit)
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -227,11 +194,11 @@ def plain_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> 
         (("数字", ""), "calibration"),
     ],
 )
-def test_names_of_files(names: tuple[str, str], expected: str) -> None:
+def test_file_names(names: tuple[str, str], expected: str) -> None:
     assert downloads.file_stem(*names) == expected
 
 
-def test_names_of_modules_can_be_imported() -> None:
+def test_module_names_can_be_imported() -> None:
     for title in ("digits", "10 classes", "a-b.c", "数字", "class"):
         assert downloads.module_name(title, "smart").isidentifier()
 
@@ -245,14 +212,16 @@ def test_probabilities_are_those_of_the_calibrator(digits: sc.LogitSet) -> None:
     assert len(lines) == 1 + len(digits.test)
 
 
-def test_a_method_too_large_for_code_says_so(digits: sc.LogitSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_too_large_for_a_numpy_file_gives_the_reason(
+    digits: sc.LogitSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("smart_core.export.numpy_code.MOST_BYTES", 1)
     text, why = downloads.written_for_numpy(sc.TS().fit(digits.validation.logits, digits.validation.labels))
     assert text is None
     assert "too many" in why
 
 
-def test_a_workspace_gives_everything_back(filled: Session) -> None:
+def test_a_workspace_restores_everything(filled: Session) -> None:
     view = {"data": next(iter(filled.datasets)), "metric": "nll", "bins": "20"}
     saved, left_out = workspace.gather(filled, view)
     assert [name.partition("/")[2] for name in left_out] == ["odd"]
@@ -301,7 +270,7 @@ def test_a_bad_workspace_changes_nothing(filled: Session, damage: str) -> None:
     assert not fresh.rows
 
 
-def test_a_workspace_without_our_entries_changes_nothing(filled: Session) -> None:
+def test_a_workspace_with_missing_entries_changes_nothing(filled: Session) -> None:
     saved, _ = workspace.gather(filled, {})
     saved.view = {"view": {}, "held": [], "splits": {}, "settings": {}}
     fresh = Session()
@@ -315,7 +284,7 @@ def test_a_workspace_without_our_entries_changes_nothing(filled: Session) -> Non
     [("splits", [1.0, 0]), ("splits", [0.5, 2**31]), ("splits", [0.5, 1e400]), ("settings", {"epochs": -1}),
      ("settings", {"epochs": "many"}), ("settings", {"no such": 1})],
 )  # fmt: skip
-def test_a_workspace_that_asks_for_the_impossible_changes_nothing(filled: Session, entry: str, value: Any) -> None:
+def test_a_workspace_with_invalid_values_changes_nothing(filled: Session, entry: str, value: Any) -> None:
     """A split that leaves no test row, or settings that no form can show, would stop every page from then on."""
     saved, _ = workspace.gather(filled, {})
     key = "smart" if entry == "settings" else next(iter(filled.datasets))
@@ -336,10 +305,10 @@ def test_a_workspace_that_asks_for_the_impossible_changes_nothing(filled: Sessio
     assert not fresh.settings
 
 
-def test_restored_on_the_page(filled: Session) -> None:
+def test_a_workspace_is_restored_on_the_page(filled: Session) -> None:
     key = next(iter(filled.datasets))
     file = workspace.to_bytes(workspace.gather(filled, {"data": key, "metric": "nll", "bins": "20"})[0])
-    app = open_export()
+    app = open_page("export")
     app.file_uploader(key="export-restore").set_value(("mine-workspace.zip", file, "application/zip")).run()
     assert not app.exception
     assert app.selectbox(key="data").value == key

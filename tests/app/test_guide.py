@@ -1,4 +1,4 @@
-"""The guide says what the registry, the paper's tensions and the data in view say."""
+"""The guide agrees with the registry, the paper's contradictions and the selected data set."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ import sample_logits
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments import paper
+from tests.app.driver import open_page
 from tests.conftest import ROOT
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def app() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
-    app.query_params["data"] = "digits"
-    app.run().switch_page("pages/guide.py").run()
-    assert not app.exception
+    app = open_page("guide")
     assert not app.error
     return app
 
@@ -35,7 +33,7 @@ def test_every_metric_method_and_tension_is_there(app: AppTest) -> None:
     assert all(tension.text in text for tension in paper.TENSIONS)
 
 
-def test_the_keys_are_those_of_the_pages(app: AppTest) -> None:
+def test_every_keyboard_shortcut_is_listed(app: AppTest) -> None:
     text = "\n".join(line.value for line in app.markdown)
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "pages").rglob("*.py"))
     bound = set(re.findall(r'"(Ctrl\+\w+|Esc|Alt\+\w+)"', source))
@@ -43,7 +41,7 @@ def test_the_keys_are_those_of_the_pages(app: AppTest) -> None:
     assert all(f"| {key} |" in text for key in ("Ctrl+Enter", "Esc", "Alt+→"))
 
 
-def test_the_floor_is_that_of_the_data_in_view(app: AppTest) -> None:
+def test_the_noise_floor_is_that_of_the_selected_data_set(app: AppTest) -> None:
     with np.load(sample_logits.path("digits")) as bundle:
         confidence = softmax(bundle["test_logits"].astype(np.float64), axis=1).max(axis=1)
     rng = np.random.default_rng(0)
@@ -56,7 +54,7 @@ def test_the_floor_is_that_of_the_data_in_view(app: AppTest) -> None:
     assert high == pytest.approx(100 * np.quantile(errors, 0.95), abs=0.15)
 
 
-def test_the_python_runs(app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_runs(app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     exec(app.main.code[-1].value, {})
     (line,) = [line.value for line in app.markdown if "On the test part of" in line.value]

@@ -44,7 +44,7 @@ def test_another_indicator() -> None:
     assert "decreases with the entropy" in text_of(app)
 
 
-def test_no_distances_says_how_to_bring_them(tmp_path: Path) -> None:
+def test_without_distances_the_command_is_shown(tmp_path: Path) -> None:
     app = load_own_file(open_page("hardness"), tmp_path)
     assert "test_cw_l2" in text_of(app)
     assert any("smart attack --model" in block.value for block in app.code)
@@ -55,16 +55,16 @@ def test_no_distances_says_how_to_bring_them(tmp_path: Path) -> None:
     assert "Pearson's r is" in text_of(app)
 
 
-def test_brought_distances_with_gaps(tmp_path: Path) -> None:
+def test_distances_with_missing_values(tmp_path: Path) -> None:
     _, distance = file()
     distance[:20] = np.nan
     app = load_own_file(open_page("hardness"), tmp_path, test_cw_l2=distance)
     assert f"Not drawn: {np.isnan(distance).sum()} without a distance" in text_of(app)
-    # only the digits' own network can be attacked here
+    # only the digits network can be attacked here
     assert "run-attack" not in buttons(app)
 
 
-def test_an_attack_here_finds_what_the_file_says() -> None:
+def test_an_attack_finds_the_distances_of_the_file() -> None:
     app = open_page("hardness")
     app.slider(key="attack-count").set_value(40).run()
     click(app, "run-attack")

@@ -1,4 +1,4 @@
-"""The leaderboard's table: order, verdicts, and rows that are not ranked."""
+"""The table of the leaderboard: order, verdicts and unranked rows."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_order_and_verdicts(rows: dict[str, LeaderboardRow]) -> None:
     assert list(table["method"])[2:] == ["vanilla", "bbq", "isotonic", "fc"]
 
 
-def test_more_is_better_where_it_is(rows: dict[str, LeaderboardRow]) -> None:
+def test_accuracy_is_sorted_in_descending_order(rows: dict[str, LeaderboardRow]) -> None:
     two = {id: rows[id] for id in ("smart", "ts")}
     assert list(leaderboard(two, None, {}, "accuracy")["method"]) == ["ts", "smart"]
 
 
-def test_without_a_ranking_no_method_is_called_better(rows: dict[str, LeaderboardRow]) -> None:
+def test_without_a_ranking_there_are_no_verdicts(rows: dict[str, LeaderboardRow]) -> None:
     assert set(leaderboard({"ts": rows["ts"], "smart": rows["smart"]}, None, {}, "ece")["Verdict"]) == {""}
 
 
@@ -79,7 +79,7 @@ def test_every_headline_metric_has_its_interval(rows: dict[str, LeaderboardRow])
     assert {METRICS[name].label for name in HEADLINE} <= set(line.index)
 
 
-def test_the_table_is_as_tall_as_every_method_needs() -> None:
+def test_the_table_is_tall_enough_for_every_method() -> None:
     assert height(len(methods())) > 35 * (1 + len(methods()))
     assert height(3) < height(4)
     assert height(500) == height(18)
@@ -89,7 +89,7 @@ def test_one_seed_has_no_spread(rows: dict[str, LeaderboardRow]) -> None:
     assert leaderboard({"ts": rows["ts"]}, None, {}, "ece").iloc[0]["± seeds"] == "–"
 
 
-def test_rows_that_are_not_ranked_are_grey(rows: dict[str, LeaderboardRow]) -> None:
+def test_unranked_rows_are_grey(rows: dict[str, LeaderboardRow]) -> None:
     table = leaderboard(rows, None, {"isotonic": STALE, "ts": OTHER_BINS}, "ece")
     styles = grey_unranked(table)._compute().ctx
     grey = {table["method"].iloc[line] for (line, _), found in styles.items() if found}

@@ -1,4 +1,4 @@
-"""Margin groups without a browser: groups against an independent computation, own edges, before and after."""
+"""Margin groups without a browser: groups against an independent computation, custom edges, before and after."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
-from tests.app.driver import open_page, plain_ece, wait
+import smart_core as sc
+from pages.shared.session import LeaderboardRow
+from tests.app.driver import add_rows, click, open_page, plain_ece
 from tests.conftest import ROOT
 
 
 @pytest.fixture
 def app() -> AppTest:
-    found = open_page("margin_groups")
-    assert not found.exception
-    return found
+    return open_page("margin_groups")
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,10 @@ def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) ->
     assert shown == pytest.approx(max(errors), abs=0.006)
 
 
-def test_a_larger_error_that_chance_explains_is_said(app: AppTest) -> None:
-    app.button(key="fit-two").click().run()
-    wait(app)
+def test_a_larger_error_within_noise_is_mentioned(
+    app: AppTest, digits: sc.LogitSet, fitted_rows: dict[str, LeaderboardRow]
+) -> None:
+    add_rows(app, digits, fitted_rows)
     groups = {}
     for note in json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]["annotations"]:
         found = re.match(r"margin ([\d.]+)–.*ECE [\d.]+ → ([\d.]+)", note["text"].replace("<br>", " "))
@@ -85,7 +86,7 @@ def test_the_slider_changes_the_grid(app: AppTest) -> None:
     assert panels(app) == 3
 
 
-def test_own_edges(app: AppTest) -> None:
+def test_custom_edges(app: AppTest) -> None:
     app.text_input(key="edges").set_value("1.8, 2.9; 5").run()
     assert not app.warning
     assert panels(app) == 4  # two between the edges, and one beyond either end: no sample is lost
@@ -101,16 +102,15 @@ def test_own_edges(app: AppTest) -> None:
         (", ".join(str(k / 10) for k in range(40)), "too many"),
     ],
 )
-def test_bad_edges_are_a_sentence_and_the_slider_counts(app: AppTest, text: str, words: str) -> None:
+def test_invalid_edges_are_reported_and_the_slider_is_used(app: AppTest, text: str, words: str) -> None:
     app.text_input(key="edges").set_value(text).run()
     assert not app.exception
     assert words in app.warning[0].value
     assert panels(app) == 6
 
 
-def test_nothing_fitted_offers_one_thing_and_does_it(app: AppTest) -> None:
-    app.button(key="fit-two").click().run()
-    wait(app)
+def test_without_fits_the_page_offers_one_and_runs_it(app: AppTest) -> None:
+    click(app, "fit-two")
     assert app.selectbox(key="after").options == ["Vanilla", "TS", "SMART"]
     assert app.selectbox(key="after").value == "smart"
     assert [words.split()[0].rstrip(":") for words in sentences(app)] == ["Vanilla", "SMART"]
@@ -121,7 +121,7 @@ def test_nothing_fitted_offers_one_thing_and_does_it(app: AppTest) -> None:
     assert kept.selectbox(key="after").value == "ts"
 
 
-def test_groups_in_figures_add_up(app: AppTest, model: dict[str, np.ndarray]) -> None:
+def test_the_table_of_groups_adds_up(app: AppTest, model: dict[str, np.ndarray]) -> None:
     app.session_state["group-box"] = True
     app.run()
     (found,) = [each.value for each in app.dataframe if "mean confidence" in each.value.columns and "low" in each.value]
@@ -133,7 +133,7 @@ def test_groups_in_figures_add_up(app: AppTest, model: dict[str, np.ndarray]) ->
     assert (found["low"] <= found["high"]).all()
 
 
-def test_the_python_says_what_the_page_says(
+def test_the_code_prints_the_verdict_of_the_page(
     app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)

@@ -21,7 +21,7 @@ def small(app: AppTest, sigmas: str = "0.05, 0.5", seeds: int = 1) -> AppTest:
     return app
 
 
-def test_says_what_it_will_cost_before_anything_is_run() -> None:
+def test_the_cost_is_shown_before_the_grid_is_run() -> None:
     app = open_page("sensitivity")
     assert "100 fits; timing one fit." in text_of(app)
     assert "Not run yet." in text_of(app)
@@ -32,7 +32,7 @@ def test_says_what_it_will_cost_before_anything_is_run() -> None:
     assert f"100 fits, about {said}" in text_of(app)
 
 
-def test_the_paper_stands_beside() -> None:
+def test_the_paper_is_shown_beside_it() -> None:
     app = open_page("sensitivity")
     (paper,) = charts(app)
     cells = np.asarray(paper["data"][0]["z"], dtype=float)
@@ -42,7 +42,7 @@ def test_the_paper_stands_beside() -> None:
     assert "0.61 % (ResNet-50)" in text_of(app)
 
 
-def test_a_grid_is_run_and_every_metric_is_in_it() -> None:
+def test_a_grid_contains_every_metric() -> None:
     app = click(small(settle(open_page("sensitivity"))), "run-sensitivity")
     data = sc.load(sample_logits.path("digits"))
     expected = []
@@ -75,7 +75,7 @@ def test_a_grid_is_run_and_every_metric_is_in_it() -> None:
     assert "nll_std" in printed
 
 
-def test_studies_of_other_settings_are_kept() -> None:
+def test_studies_with_other_settings_are_kept() -> None:
     app = click(small(settle(open_page("sensitivity")), "0.05"), "run-sensitivity")
     click(small(app, "0.5"), "run-sensitivity")
     assert len(session_of(app).studies) == 2
@@ -88,14 +88,14 @@ def test_studies_of_other_settings_are_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "0.1, nan", "1e9", ","])
-def test_numbers_that_cannot_be_read_are_said(text: str) -> None:
+def test_invalid_numbers_are_reported(text: str) -> None:
     app = open_page("sensitivity")
     app.text_input(key="sigmas").set_value(text).run()
     assert "Sigma: enter 1 to 20 positive numbers below 100" in text_of(app)
     assert not app.exception
 
 
-def test_a_tuple_and_its_list_are_the_same_setting() -> None:
+def test_a_tuple_and_a_list_are_the_same_setting() -> None:
     # a workspace gives back lists
     assert studies._json({"sigma": (0.1, 0.2)}) == studies._json({"sigma": [0.1, 0.2]})
     assert studies._json({"sigma": (0.1,)}) != studies._json({"sigma": (0.2,)})

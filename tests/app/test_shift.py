@@ -21,7 +21,7 @@ def with_ts(app: AppTest) -> AppTest:
     return settle(app)
 
 
-def test_a_set_without_groups_offers_its_corrupted_twin() -> None:
+def test_a_sample_without_groups_offers_its_corrupted_version() -> None:
     app = open_page("shift")
     assert app.button(key="open-corrupted").label == "Open Digits, corrupted"
     assert app.button(key="run-shift").disabled
@@ -32,7 +32,7 @@ def test_a_set_without_groups_offers_its_corrupted_twin() -> None:
     assert not app.button(key="run-shift").disabled
 
 
-def test_groups_are_judged_one_by_one() -> None:
+def test_every_group_is_evaluated() -> None:
     app = click(with_ts(open_page("shift", "digits_corrupted")), "run-shift")
     data = sc.load(sample_logits.path("digits_corrupted"))
     ts = sc.TS().fit(data.validation.logits, data.validation.labels)
@@ -68,7 +68,7 @@ def test_groups_are_judged_one_by_one() -> None:
     assert "Settings changed: run again. These results were computed with seeds 3." in text_of(app)
 
 
-def test_a_file_of_ones_own_judged_on_another_set(tmp_path: Path) -> None:
+def test_an_uploaded_file_is_evaluated_on_another_data_set(tmp_path: Path) -> None:
     app = load_own_file(open_page("shift"), tmp_path)
     app.multiselect(key="shift-others").set_value(["digits"])
     click(with_ts(app), "run-shift")

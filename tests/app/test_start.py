@@ -1,4 +1,4 @@
-"""Start without a browser: samples, dropped files, cures, roles by hand, the server's folder, splits, bad files."""
+"""Start without a browser: samples, uploads, fixes, roles, files on the server, splits and bad files."""
 
 from __future__ import annotations
 
@@ -16,21 +16,15 @@ from pages.shared import workspace
 from pages.shared.uploads import FOLDER_VARIABLE
 from smart_core.data.sandbox import Sandbox
 from smart_core.formatting import percent
+from tests.app.driver import ece_of, open_page
 from tests.conftest import ROOT
 
 ROWS, CLASSES = 400, 4
 
 
-def open_start(**query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
-    for name, value in query.items():
-        app.query_params[name] = value
-    return app.run().switch_page("pages/start.py").run()
-
-
 @pytest.fixture
 def app() -> AppTest:
-    return open_start(data="digits")
+    return open_page("start")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +55,7 @@ def drop(app: AppTest, *files: tuple[str, bytes], key: str = "start-files") -> A
 
 
 def in_view(app: AppTest) -> Any:
-    """The data set in view, as the sidebar has it."""
+    """Return the selected data set."""
     return app.session_state["session"].datasets[app.selectbox(key="data").value].data
 
 
@@ -70,14 +64,13 @@ def says(app: AppTest, text: str) -> bool:
     return any(text in box.value for box in boxes)
 
 
-def plain_ece(logits: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
-    probabilities = softmax(logits.astype(np.float64), axis=1)
-    confidence, hit = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    place = np.ceil(confidence * bins).astype(int)
-    return sum(abs((confidence - hit)[place == b].sum()) for b in range(bins + 1)) / len(hit)
+def sample_ece() -> float:
+    """Return the ECE of the uncalibrated digits network on test."""
+    with np.load(sample_logits.path("digits")) as bundle:
+        return ece_of(softmax(bundle["test_logits"].astype(np.float64), axis=1), bundle["test_labels"])
 
 
-def test_a_sample_is_one_click(app: AppTest) -> None:
+def test_a_sample_opens_with_one_click(app: AppTest) -> None:
     other = next(name for name in ("digits_corrupted", "cifar10") if sample_logits.path(name).exists())
     app.button(key=f"open-{other}").click().run()
     assert app.selectbox(key="data").value == other
@@ -85,13 +78,11 @@ def test_a_sample_is_one_click(app: AppTest) -> None:
 
 
 def test_the_verdict_is_that_of_the_file(app: AppTest) -> None:
-    with np.load(sample_logits.path("digits")) as bundle:
-        error = plain_ece(bundle["test_logits"], bundle["test_labels"])
     (sentence,) = [line.value for line in app.markdown if line.value.startswith("**Digits**. ")]
-    assert f"its ECE of {percent(error)}" in sentence
+    assert f"its ECE of {percent(sample_ece())}" in sentence
 
 
-def test_a_bundle_is_taken_in(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_a_bundle_is_loaded(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     parts = {
         f"{side}_{name}": array[rows]
         for name, array in arrays.items()
@@ -109,7 +100,7 @@ def test_a_bundle_is_taken_in(app: AppTest, arrays: dict[str, np.ndarray]) -> No
     assert in_view(app) is data
 
 
-def test_two_files_are_one_set(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_two_files_are_one_data_set(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     drop(app, ("net_logits.npy", npy(arrays["logits"])), ("net_labels.npy", npy(arrays["labels"])))
     data = in_view(app)
     assert len(data.validation) + len(data.test) == ROWS
@@ -117,7 +108,7 @@ def test_two_files_are_one_set(app: AppTest, arrays: dict[str, np.ndarray]) -> N
     assert 'sc.load(["net_logits.npy", "net_labels.npy"])' in code
 
 
-def test_validation_and_test_zones(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_separate_validation_and_test_files(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     app.toggle(key="start-apart").set_value(True).run()
     one = npz(**{name: array[:100] for name, array in arrays.items()})
     two = npz(**{name: array[100:] for name, array in arrays.items()})
@@ -130,7 +121,7 @@ def test_validation_and_test_zones(app: AppTest, arrays: dict[str, np.ndarray]) 
     np.testing.assert_array_equal(data.test.labels, arrays["labels"][100:])
 
 
-def test_a_bad_file_is_one_sentence_and_nothing_is_lost(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_a_bad_file_gives_one_sentence_and_changes_nothing(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     drop(app, ("good.npz", npz(**arrays)))
     good = app.selectbox(key="data").value
     drop(app, ("bad.npz", b"no archive at all"))
@@ -141,7 +132,7 @@ def test_a_bad_file_is_one_sentence_and_nothing_is_lost(app: AppTest, arrays: di
     assert says(app, "good is still selected")
 
 
-def test_the_memory_of_the_uploader_is_not_needed(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_an_uploaded_data_set_is_kept_while_another_page_is_open(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     drop(app, ("mine.npz", npz(**arrays)))
     key = app.selectbox(key="data").value
     app.switch_page("pages/guide.py").run()
@@ -150,7 +141,7 @@ def test_the_memory_of_the_uploader_is_not_needed(app: AppTest, arrays: dict[str
     assert len(in_view(app).test) == ROWS // 2
 
 
-def test_labels_that_may_start_at_one_are_cured_at_a_click(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_labels_that_may_start_at_one_are_fixed_with_one_click(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     kept = arrays["labels"] < CLASSES - 1
     labels = arrays["labels"][kept] + 1  # 1, 2, 3 of four classes: are they counted from 0 or from 1?
     drop(app, ("shifted.npz", npz(logits=arrays["logits"][kept], labels=labels)))
@@ -165,7 +156,7 @@ def test_labels_that_may_start_at_one_are_cured_at_a_click(app: AppTest, arrays:
     assert app.query_params["read"] == '{"labels_start_at":1}'
 
 
-def test_a_cure_that_cannot_be_leaves_things_as_they_are(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_a_fix_that_fails_changes_nothing(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     drop(app, ("one.npz", npz(logits=arrays["logits"], labels=arrays["labels"] + 1)))
     understood = in_view(app)
     assert set(understood.test.labels) == {0, 1, 2, 3}
@@ -178,7 +169,7 @@ def test_a_cure_that_cannot_be_leaves_things_as_they_are(app: AppTest, arrays: d
     assert in_view(app).content_hash == understood.content_hash
 
 
-def test_probabilities_are_cured_at_a_click_and_back(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_probabilities_are_read_as_logits_with_one_click_and_back(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     probabilities = softmax(arrays["logits"].astype(np.float64), axis=1)
     drop(app, ("soft.npz", npz(probs=probabilities, labels=arrays["labels"])))
     understood = in_view(app)
@@ -194,7 +185,7 @@ def test_probabilities_are_cured_at_a_click_and_back(app: AppTest, arrays: dict[
     assert in_view(app).content_hash == understood.content_hash
 
 
-def test_roles_by_hand(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_roles_are_chosen_in_a_form(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     reversed_labels = arrays["labels"][::-1].copy()
     drop(app, ("odd.npz", npz(alpha=arrays["logits"], beta=arrays["labels"], gamma=reversed_labels)))
     assert app.error  # two arrays could be the labels
@@ -231,7 +222,7 @@ def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: py
 
     monkeypatch.setattr(Sandbox, "call", counted)
     content = npz(probs=softmax(arrays["logits"], axis=1), labels=arrays["labels"])
-    first = drop(open_start(data="digits"), ("soft.npz", content))
+    first = drop(open_page("start"), ("soft.npz", content))
     assert parsed.count("soft.npz") == 1
     first.button(key="start-cure-0").click().run()
     key = first.selectbox(key="data").value
@@ -243,11 +234,13 @@ def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: py
     assert second.selectbox(key="data").value == key
     assert parsed.count("waited.npz") == 1  # also with the options of a link
     assert "document" not in second.session_state  # the link led to another page
-    drop(open_start(**{"data": key, "read": '{"transposed":true}'}), ("other.npz", content))
+    drop(open_page("start", key, read='{"transposed":true}'), ("other.npz", content))
     assert parsed.count("other.npz") == 1  # read with the options of the link, and then without
 
 
-def test_rows_that_are_nearly_probabilities_are_fixed_at_a_click(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_rows_that_are_nearly_probabilities_are_fixed_with_one_click(
+    app: AppTest, arrays: dict[str, np.ndarray]
+) -> None:
     nearly = softmax(arrays["logits"], axis=1)
     nearly[7] *= 0.5
     drop(app, ("nearly.npz", npz(probs=nearly, labels=arrays["labels"])))
@@ -258,7 +251,7 @@ def test_rows_that_are_nearly_probabilities_are_fixed_at_a_click(app: AppTest, a
     assert len(in_view(app).test) == ROWS // 2
 
 
-def test_split_by_hand(app: AppTest) -> None:
+def test_a_custom_split(app: AppTest) -> None:
     app.toggle(key="start-by-hand-digits").set_value(True).run()
     app.slider(key="start-share-digits").set_value(25).run()
     app.number_input(key="start-seed-digits").set_value(3).run()
@@ -274,13 +267,13 @@ def test_split_by_hand(app: AppTest) -> None:
     assert not says(app, "custom split:")
 
 
-def test_a_file_of_the_servers_folder(
+def test_a_file_of_the_server_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrays: dict[str, np.ndarray]
 ) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "large.npz").write_bytes(npz(**arrays))
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    app = open_start(data="digits")
+    app = open_page("start")
     app.multiselect(key="start-server").set_value(["deep/large.npz"]).run()
     app.button(key="start-load").click().run()
     assert not app.exception
@@ -288,12 +281,12 @@ def test_a_file_of_the_servers_folder(
     assert str(tmp_path) not in app.main.code[-1].value
 
 
-def test_no_folder_no_list(app: AppTest) -> None:
+def test_without_a_folder_no_files_are_listed(app: AppTest) -> None:
     assert not [box for box in app.multiselect if box.key == "start-server"]
 
 
-def test_a_link_waits_for_its_file(arrays: dict[str, np.ndarray]) -> None:
-    first = drop(open_start(data="digits"), ("mine.npz", npz(**arrays)))
+def test_a_link_opens_once_its_file_is_uploaded(arrays: dict[str, np.ndarray]) -> None:
+    first = drop(open_page("start"), ("mine.npz", npz(**arrays)))
     key = first.selectbox(key="data").value
     second = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     second.query_params["data"] = key
@@ -310,13 +303,13 @@ def test_a_link_waits_for_its_file(arrays: dict[str, np.ndarray]) -> None:
     assert says(second, f"fitted on **{ROWS // 4}**, tested on **{ROWS - ROWS // 4}**")
 
 
-def test_names_from_files_are_text(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_names_from_files_are_escaped(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     drop(app, ("**b** [x](http://y) <i>.npz", npz(**arrays)))
     shown = [line.value for line in app.markdown if "fingerprint" not in line.value and "b" in line.value]
     assert all("**b**" not in text and "](http" not in text for text in shown)
 
 
-def test_a_full_desk_says_what_it_put_away(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_a_full_session_reports_the_data_set_that_it_removes(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     for number in range(9):
         drop(app, (f"set{number}.npz", npz(logits=arrays["logits"] + number, labels=arrays["labels"])))
         assert bool(app.warning) is (number == 8)
@@ -326,24 +319,22 @@ def test_a_full_desk_says_what_it_put_away(app: AppTest, arrays: dict[str, np.nd
     assert not app.warning
 
 
-def test_files_of_the_same_name_are_told_apart(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+def test_files_of_the_same_name_get_different_titles(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
     drop(app, ("same.npz", npz(**arrays)))
     drop(app, ("same.npz", npz(logits=arrays["logits"] * 2, labels=arrays["labels"])))
     assert {"same", "same (2)"} <= set(app.selectbox(key="data").options)
 
 
-def test_a_workspace_is_taken_in_here_too(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
-    other = drop(open_start(data="digits"), ("mine.npz", npz(**arrays)))
+def test_a_workspace_is_restored(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+    other = drop(open_page("start"), ("mine.npz", npz(**arrays)))
     session = other.session_state["session"]
     file = workspace.to_bytes(workspace.gather(session, {"data": other.selectbox(key="data").value})[0])
     app.file_uploader(key="start-restore").set_value(("w.zip", file, "application/zip")).run()
     assert in_view(app).content_hash == in_view(other).content_hash
 
 
-def test_the_python_runs(app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_runs(app: AppTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     exec(app.main.code[-1].value, {})
-    with np.load(sample_logits.path("digits")) as bundle:
-        error = plain_ece(bundle["test_logits"], bundle["test_labels"])
     printed = float(capsys.readouterr().out.split("ECE")[-1])
-    assert printed == pytest.approx(error, abs=1e-6)
+    assert printed == pytest.approx(sample_ece(), abs=1e-6)

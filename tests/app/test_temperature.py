@@ -10,12 +10,22 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-import sample_logits
 import smart_core as sc
-from tests.app.driver import buttons, charts, click, load_own_file, open_page, run_code, session_of, text_of
+from pages.shared.session import LeaderboardRow
+from tests.app.driver import (
+    add_rows,
+    buttons,
+    charts,
+    click,
+    load_own_file,
+    open_page,
+    run_code,
+    session_of,
+    text_of,
+)
 
 
-def test_nothing_fitted_offers_one_action() -> None:
+def test_without_fits_the_page_offers_one() -> None:
     app = open_page("temperature")
     assert "SMART on the margin is not fitted yet on Digits." in text_of(app)
     assert app.button(key="fit-curve").label == "Fit TS and SMART"
@@ -23,15 +33,16 @@ def test_nothing_fitted_offers_one_action() -> None:
     assert charts(app) == []
 
 
-def test_the_curve_is_that_of_the_fits() -> None:
-    app = click(open_page("temperature"), "fit-curve")
-    data = sc.load(sample_logits.path("digits"))
+def test_the_curve_is_that_of_the_fits(digits: sc.LogitSet) -> None:
+    app, data = click(open_page("temperature"), "fit-curve"), digits
     top = np.sort(data.test.logits.astype(np.float64), axis=1)
     margin = top[:, -1] - top[:, -2]
     top = np.sort(data.validation.logits.astype(np.float64), axis=1)
     val_margin = top[:, -1] - top[:, -2]
-    smart = [sc.SMART(seed=seed).fit(data.validation.logits, data.validation.labels) for seed in range(5)]
-    r = [np.corrcoef(margin, each.temperatures(data.test.logits))[0, 1] for each in smart]
+    names, _ = run_code(app)  # which fits SMART for five seeds
+    assert names["curve"].r == np.mean(names["curve"].pearson)
+    r = [np.corrcoef(margin, each.temperatures(data.test.logits))[0, 1] for each in names["smart"]]
+    assert [each.settings_dict() for each in names["smart"]] == [sc.SMART(seed=k).settings_dict() for k in range(5)]
     shown = re.search(r"temperature is (\S+) \((\S+) to (\S+) over 5 seeds\)", text_of(app))
     assert shown is not None
     assert [float(number) for number in shown.groups()] == pytest.approx([np.mean(r), min(r), max(r)], abs=0.0051)
@@ -54,8 +65,6 @@ def test_the_curve_is_that_of_the_fits() -> None:
     )
     beyond = int(((margin < val_margin.min()) | (margin > val_margin.max())).sum())
     assert f"Digits: {beyond} test sample{' lies' if beyond == 1 else 's lie'} outside" in text_of(app)
-    names, _ = run_code(app)
-    assert names["curve"].r == np.mean(names["curve"].pearson)
 
     # another indicator is a fit of its own and leaves the leaderboard's SMART alone
     before = dict(session_of(app).rows)
@@ -74,11 +83,11 @@ def test_the_curve_is_that_of_the_fits() -> None:
     assert "refit-curve" in buttons(app)
 
 
-def test_a_file_with_logits_only(tmp_path: Path) -> None:
+def test_a_file_with_logits_only(tmp_path: Path, fitted_rows: dict[str, LeaderboardRow]) -> None:
     app = load_own_file(open_page("temperature"), tmp_path)
-    # a name from outside is shown letter by letter
+    # Markdown in a name is escaped
     assert "not fitted yet on mine\\_\\<b\\>\\*" in text_of(app)
-    click(app, "fit-curve")
+    add_rows(app, session_of(app).datasets["mine"].data, fitted_rows)
     assert next(trace["name"] for trace in charts(app)[0]["data"] if "r = " in trace.get("name", "")).startswith(
         "mine_&lt;b&gt;*, r = "
     )

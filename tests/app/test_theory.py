@@ -12,24 +12,27 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import sample_logits
 import smart_core as sc
 from pages.shared import downloads
+from pages.shared.session import LeaderboardRow
 from pages.shared.theory import certificate as certificate_view
 from pages.shared.theory.nll import boxed_slice, direction_verdict, in_conflict
 from smart_core.theory.certificate import Certificate
 from smart_core.theory.nll_probe import Estimate
-from tests.app.driver import charts, click, load_own_file, run_code, session_of, settle, text_of
-from tests.conftest import ROOT
+from tests.app.driver import (
+    add_rows,
+    charts,
+    load_own_file,
+    open_page,
+    run_code,
+    session_of,
+    settle,
+    text_of,
+)
 
 
 def open_view(view: str, data: str = "digits") -> AppTest:
-    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
-    app.query_params["data"] = data
-    app.query_params["view"] = view
-    app.run()
-    app.switch_page("pages/theory.py").run()
-    assert not app.exception
+    app = open_page("theory", data, view=view)
     assert not app.error
     return app
 
@@ -53,7 +56,7 @@ def test_margin_bounds_follow_the_sliders() -> None:
     assert charts(app) == []
 
 
-def test_margin_bounds_on_the_loaded_data() -> None:
+def test_margin_bounds_on_test_samples() -> None:
     app = open_view("Margin bounds")
     app.segmented_control(key="theory-rows").set_value("Test samples").run()
     assert "none of 720 samples lies outside the bounds" in text_of(app)
@@ -62,7 +65,7 @@ def test_margin_bounds_on_the_loaded_data() -> None:
     assert printed.startswith("interval")
 
 
-def test_the_python_of_the_loaded_data_takes_the_rows_of_the_page() -> None:
+def test_the_code_uses_the_same_test_samples_as_the_page() -> None:
     """Of 10,000 test rows a thousand are drawn evenly, not the first thousand."""
     app = open_view("Margin bounds", "cifar10")
     app.segmented_control(key="theory-rows").set_value("Test samples").run()
@@ -90,33 +93,31 @@ def test_a_witness_within_noise_of_zero_has_no_direction() -> None:
     assert "but raises the witness" in direction_verdict(0, 1, falls, rises, Estimate(0.01, 1e-3))
 
 
-def test_numbers_of_a_chart_as_json_keep_every_digit() -> None:
+def test_json_keeps_the_full_precision() -> None:
     frame = pd.DataFrame({"x": [1 / 3, np.inf, np.nan], "name": ["a", "b", "c"]})
     back = json.loads(downloads.json_bytes(frame))
     assert back[0] == {"x": pytest.approx(1 / 3, abs=1e-15), "name": "a"}
     assert [row["x"] for row in back[1:]] == [None, None]
 
 
-def test_the_certificate_of_vanilla_and_ts_at_once_and_of_others_once_fitted() -> None:
+def test_the_certificate_of_vanilla_and_ts_and_of_other_fitted_methods(
+    digits: sc.LogitSet, fitted_rows: dict[str, LeaderboardRow]
+) -> None:
     app = open_view("smCE certificate")
     assert "Every inequality of the chain holds for Vanilla and TS." in text_of(app)
-    data = sc.load(sample_logits.path("digits"))
-    raw = data.test.logits.astype(np.float64)
+    raw = digits.test.logits.astype(np.float64)
     p = 1 / np.exp(raw - raw.max(axis=1, keepdims=True)).sum(axis=1)
-    exact = sc.metrics.smce(p, raw.argmax(axis=1) == data.test.labels)
+    exact = sc.metrics.smce(p, raw.argmax(axis=1) == digits.test.labels)
     assert f"{exact:.4f} ≤ " in text_of(app)
     assert "✗" not in text_of(app)
     _, printed = run_code(app)
     assert printed.count("True") == 8
-    app.switch_page("pages/temperature.py").run()
-    click(app, "fit-curve")
-    app.query_params["view"] = "smCE certificate"
-    app.switch_page("pages/theory.py").run()
+    add_rows(app, digits, fitted_rows)
     assert "holds for Vanilla, TS and SMART." in text_of(app)
     assert list(app.selectbox(key="theory-chain").options) == ["Vanilla", "TS", "SMART"]
 
 
-def test_a_violated_inequality_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violated_inequality_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = certificate_view.certificate
 
     def lying(*args: object, **kwargs: object) -> Certificate:
@@ -124,16 +125,12 @@ def test_a_violated_inequality_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         return Certificate(**{**vars(found), "smce": 3.0})
 
     monkeypatch.setattr(certificate_view, "certificate", lying)
-    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
-    app.query_params["data"] = "digits_corrupted"  # whose certificates no other test has put into the memory
-    app.query_params["view"] = "smCE certificate"
-    app.run()
-    app.switch_page("pages/theory.py").run()
+    app = open_page("theory", "digits_corrupted", view="smCE certificate")  # not cached by another test
     assert any("Violated: Vanilla: smCE ≤ H + 2 B_λ" in error.value for error in app.error)
     assert "**✗ violated** Theorem" in text_of(app)
 
 
-def test_a_searched_slice_is_confirmed_on_test_and_drawn() -> None:
+def test_a_search_finds_a_slice_that_test_confirms() -> None:
     app = open_view("NLL against calibration", "fashion_ls_0_05")
     assert len(charts(app)) == 2
     app.button(key="search-slice").click().run()
@@ -156,7 +153,7 @@ def test_a_searched_slice_is_confirmed_on_test_and_drawn() -> None:
     assert float(shown) == pytest.approx(slope, rel=0.0051)  # two digits behind the point
 
 
-def test_where_nothing_is_found_the_page_says_so() -> None:
+def test_a_search_without_a_result_is_reported() -> None:
     app = open_view("NLL against calibration")
     app.selectbox(key="theory-map").set_value("vanilla").run()
     app.button(key="search-slice").click().run()
@@ -166,7 +163,7 @@ def test_where_nothing_is_found_the_page_says_so() -> None:
     assert "The paper's condition is met, yet NLL does not fall (dNLL/ds = 3.57e-01" in text_of(app)
 
 
-def test_the_playground_runs_is_stale_when_changed_and_takes_a_drawn_law() -> None:
+def test_the_playground_runs_becomes_stale_and_takes_a_custom_law() -> None:
     app = open_view("Playground")
     assert len(charts(app)) == 1
     app.select_slider(key="theory-n").set_value(500)

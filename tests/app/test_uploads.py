@@ -1,4 +1,4 @@
-"""Where files come from: the server's folder lets nobody out of it."""
+"""Files on the server: no path leaves the folder."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-def test_lists_logit_files_below_the_folder_only(folder: Path) -> None:
+def test_only_logit_files_below_the_folder_are_listed(folder: Path) -> None:
     assert uploads.server_files(folder) == ["a.npz", "deep/deeper/b.csv"]
 
 
 @pytest.mark.parametrize("name", ["a.npz", "deep/deeper/b.csv", "notes.txt"])
-def test_gives_a_file_of_the_folder(folder: Path, name: str) -> None:
+def test_a_file_of_the_folder_is_found(folder: Path, name: str) -> None:
     assert uploads.server_file(folder, name) == folder / name
 
 
@@ -69,12 +69,12 @@ def test_gives_a_file_of_the_folder(folder: Path, name: str) -> None:
         "a.npz/b",
     ],
 )
-def test_refuses_what_leads_out_of_the_folder(folder: Path, name: str) -> None:
+def test_a_path_that_leaves_the_folder_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(LogitFileError, match="server's folder"):
         uploads.server_file(folder, name)
 
 
-def test_refuses_an_absolute_path_into_the_folder(folder: Path) -> None:
+def test_an_absolute_path_into_the_folder_is_refused(folder: Path) -> None:
     with pytest.raises(LogitFileError):
         uploads.server_file(folder, str(folder / "a.npz"))
 
@@ -85,7 +85,7 @@ def test_the_folder_itself_may_be_a_link(folder: Path, tmp_path: Path) -> None:
     assert uploads.server_file(alias, "a.npz") == folder / "a.npz"
 
 
-def test_the_folder_is_named_by_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_set_by_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(uploads.FOLDER_VARIABLE, raising=False)
     assert uploads.server_folder() is None
     monkeypatch.setenv(uploads.FOLDER_VARIABLE, str(folder))
@@ -94,28 +94,28 @@ def test_the_folder_is_named_by_the_environment(folder: Path, monkeypatch: pytes
     assert uploads.server_folder() is None
 
 
-def test_a_changed_file_is_another_one(folder: Path) -> None:
+def test_a_changed_file_has_another_id(folder: Path) -> None:
     before = uploads.from_server(folder, ["a.npz"])
     assert uploads.from_server(folder, ["a.npz"]).ids == before.ids
     (folder / "a.npz").write_bytes(b"longer")
     assert uploads.from_server(folder, ["a.npz"]).ids != before.ids
 
 
-def test_the_list_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_files_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "MAX_LISTED", 5)
     for number in range(9):
         (folder / f"{number}.npy").write_bytes(b"x")
     assert len(uploads.server_files(folder)) == 5
 
 
-def test_a_name_that_is_no_text_is_not_listed(folder: Path) -> None:
+def test_a_name_that_is_not_unicode_is_not_listed(folder: Path) -> None:
     """A disk takes any bytes as a name; a page that lists them cannot be sent."""
     for name in (b"\xff\xfe.npz", b"deep/\xff.npz"):
         Path(os.fsdecode(os.path.join(os.fsencode(folder), name))).write_bytes(b"x")
     assert uploads.server_files(folder) == ["a.npz", "deep/deeper/b.csv"]
 
 
-def test_a_folder_that_may_not_be_entered_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_permission_is_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listed and not entered: whoever asks after a file in it is denied. Root never is, so the denial is put in."""
 
     def denied(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ def test_a_folder_that_may_not_be_entered_is_left_out(folder: Path, monkeypatch:
     assert uploads.server_files(folder) == ["a.npz"]
 
 
-def test_a_fix_names_what_is_on_the_page() -> None:
+def test_a_fix_names_a_control_of_the_page() -> None:
     scores = np.random.default_rng(0).normal(size=(40, 3))
     unclear = io.BytesIO()
     np.savez(unclear, foo=scores, baz=np.hstack([scores, scores]), bar=np.arange(40) % 3)

@@ -22,7 +22,7 @@ def methods_drawn(page: Page) -> list[str]:
     return rows.all_inner_texts()
 
 
-def test_fit_watch_cancel_leave_and_come_back(server: str, visit: Open) -> None:
+def test_fits_are_watched_cancelled_and_kept_on_another_page(server: str, visit: Open) -> None:
     seen = visit(f"{server}/compare?data=cifar10&seeds=20")
     page = seen.page
     expect(page.locator(".st-key-fit-recommended button").first).to_be_enabled()

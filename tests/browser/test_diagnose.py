@@ -1,4 +1,4 @@
-"""The first page in a real browser."""
+"""Diagnose in a real browser."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
 
 
 @pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 400])
-def test_charts_follow_when_another_theme_is_chosen(server: str, visit: Open, width: int) -> None:
+def test_charts_are_redrawn_when_the_theme_changes(server: str, visit: Open, width: int) -> None:
     seen = visit(f"{server}/diagnose?data=digits", width=width)
     drawing = seen.page.locator(".st-key-reliability .js-plotly-plot .main-svg").first
     expect(drawing).to_have_css("background-color", "rgb(255, 255, 255)")
@@ -62,14 +62,14 @@ def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str
         seen.clean()
 
 
-def test_the_door_keeps_the_query(server: str, visit: Open) -> None:
+def test_the_redirect_keeps_the_query(server: str, visit: Open) -> None:
     seen = visit(server + "/?data=digits&bins=20")
     expect(seen.page.get_by_text("ECE, 20 bins")).to_be_visible()
     assert seen.page.url == f"{server}/diagnose?data=digits&bins=20"
     seen.clean()
 
 
-def test_bins_are_kept_in_the_address(server: str, visit: Open) -> None:
+def test_bins_are_kept_in_the_url(server: str, visit: Open) -> None:
     seen = visit(f"{server}/?data=digits")
     handle = seen.page.locator(".st-key-bins").get_by_role("slider")
     handle.focus()

@@ -34,7 +34,7 @@ def plug_in_ece(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -
     return sum(abs((confidence - hit)[place == b].sum()) for b in range(1, bins + 1)) / len(hit)
 
 
-def test_take_away_and_come_back(server: str, visit: Open, tmp_path: Path) -> None:
+def test_downloads_and_a_restored_workspace(server: str, visit: Open, tmp_path: Path) -> None:
     seen = visit(f"{server}/export?data=digits")
     seen.page.get_by_role("button", name="Fit SMART").click()
     headline = seen.page.get_by_role("heading", name="SMART has an ECE of")

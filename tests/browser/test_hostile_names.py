@@ -1,4 +1,4 @@
-"""A file whose every name is an attack, taken through every page of a browser: nothing runs, nothing is fetched."""
+"""A file in which every name is an attack, on every page in a browser: nothing runs and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOUND = """() => [...document.querySelectorAll('img, a, iframe, script, image')]
 
 @pytest.mark.long
 @pytest.mark.counts("access: hostile files taken through every page in a browser")
-def test_no_page_makes_markup_of_a_name(visit: Callable[..., Visit], server: str, tmp_path: Path) -> None:
+def test_no_page_interprets_a_name_as_markup(visit: Callable[..., Visit], server: str, tmp_path: Path) -> None:
     with np.load(sample_logits.path("digits")) as bundle:
         arrays = dict(bundle)
     names = [*ATTACKS, *(name for name in HOSTILE_NAMES if name.strip() and "\ud800" not in name)]

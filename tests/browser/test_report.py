@@ -1,4 +1,4 @@
-"""The report opened from disk in a real browser: drawn, silent, alone, printable, and its figures saved as files."""
+"""The report opened from disk in a real browser: no errors, no requests, printable, and its figures saved as files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("width", "dark"), [(1280, True), (400, False), pytest.param(1280, False, marks=pytest.mark.long)]
 )
-def test_drawn_from_disk_without_a_word_or_a_request(
+def test_a_report_on_disk_draws_without_errors_or_requests(
     written: Path, open_file: Callable[..., Opened], width: int, dark: bool
 ) -> None:
     seen = open_file(written, width=width, dark=dark)
@@ -128,7 +128,7 @@ def test_every_figure_is_saved_as_svg_png_csv_and_json(
         seen.clean(written)
 
 
-def test_on_paper_it_is_light_and_fits(written: Path, open_file: Callable[..., Opened], tmp_path: Path) -> None:
+def test_a_printed_report_is_light_and_fits(written: Path, open_file: Callable[..., Opened], tmp_path: Path) -> None:
     seen = open_file(written, dark=True)
     page = seen.page
     state = (

@@ -1,4 +1,4 @@
-"""Start in a real browser: files dropped, a bad one, and a link that waits for its file."""
+"""Start in a real browser: uploads, a bad file, and a link that waits for its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The five study pages in a real browser: wide and narrow, running, filling, cancelling, clicking a cell."""
+"""The study pages in a real browser: wide and narrow, running, cancelled, and a clicked cell."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STUDIES = {
     "ablation": ("data=digits&ablation-seeds=1&part=Indicators", "Ablation", "Compare indicators", "indicators"),
     "shift": (f"data=digits_corrupted&shift-seeds=1&{TWO_METHODS}", "Shift", "Evaluate under shift", "shift-heatmap"),
 }
-"""Page -> its query, its title, the button that begins its study, and the chart that is then there."""
+"""Page -> its query, its title, the button that starts its study, and the chart of the study."""
 
 NOT_YET = "not yet"
-"""What an empty cell of a grid says."""
+"""Text of an empty cell."""
 
 SIGMAS, DELTAS = "0.1,0.2,0.3,0.4,0.5,1", "0.001,0.002,0.005,0.01,0.02,0.05,0.1,0.2,0.5,1"
-"""Sixty cells, which take long enough to be cancelled amid them."""
+"""Sixty cells, which take long enough to be cancelled halfway."""
 
 
 def cells(chart: Locator) -> list[str]:
@@ -111,7 +111,7 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
 
 
 @pytest.mark.long
-def test_digits_are_attacked_while_one_watches(server: str, visit: Open) -> None:
+def test_digits_are_attacked(server: str, visit: Open) -> None:
     seen = visit(f"{server}/hardness?data=digits")
     page = seen.page
     slider = page.locator(".st-key-attack-count").get_by_role("slider")
@@ -150,7 +150,7 @@ def test_a_link_opens_the_same_part_and_the_keyboard_runs_it(server: str, visit:
 
 
 @pytest.mark.parametrize("door", ["shift", ""])
-def test_a_choice_of_several_stays_whole_in_the_link(server: str, visit: Open, door: str) -> None:
+def test_a_multiselect_is_kept_in_the_link(server: str, visit: Open, door: str) -> None:
     seen = visit(f"{server}/{door}?data=digits_corrupted&{TWO_METHODS}")
     seen.page.get_by_test_id("stSidebar").get_by_role("button", name="Copy link").click()
     expect(seen.page.get_by_test_id("stPopoverBody").get_by_text(TWO_METHODS)).to_be_visible()

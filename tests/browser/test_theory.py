@@ -52,7 +52,7 @@ def test_looks(server: str, visit: Open, view: str, width: int, dark: bool) -> N
     seen.clean()
 
 
-def test_tabs_change_the_view_and_the_address(server: str, visit: Open) -> None:
+def test_tabs_change_the_view_and_the_url(server: str, visit: Open) -> None:
     seen = visit(f"{server}/theory?data=digits")
     page = seen.page
     for view, charts in VIEWS.items():
@@ -121,7 +121,7 @@ def test_the_camera_saves_svg_and_png_and_the_numbers_as_csv_and_json(server: st
     seen.clean()
 
 
-def test_a_search_moves_the_slice_and_says_what_test_says(server: str, visit: Open) -> None:
+def test_a_search_moves_the_slice(server: str, visit: Open) -> None:
     seen = visit(address(server, "NLL against calibration", "data=fashion_ls_0_05"))
     page = seen.page
     page.get_by_role("button", name="Search for a slice").click()
@@ -132,7 +132,7 @@ def test_a_search_moves_the_slice_and_says_what_test_says(server: str, visit: Op
 
 
 @pytest.mark.long
-def test_a_run_is_cancelled_and_keeps_what_is_there(server: str, visit: Open) -> None:
+def test_a_cancelled_run_keeps_its_results(server: str, visit: Open) -> None:
     seen = visit(address(server, "Playground", "data=digits&theory-n=16000&theory-k=100&theory-seeds=5"))
     page = seen.page
     page.locator(".st-key-run-playground button").click()

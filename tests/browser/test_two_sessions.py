@@ -1,4 +1,4 @@
-"""Two sessions at once: one fits everything, the other goes its own way and sees nothing of it."""
+"""Two sessions at once: one fits every method, the other is not affected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def marked_bundle(path: Path) -> Path:
     return path
 
 
-def test_a_session_that_fits_everything_leaves_the_other_alone(server: str, visit: Open, tmp_path: Path) -> None:
+def test_a_busy_session_does_not_affect_another(server: str, visit: Open, tmp_path: Path) -> None:
     busy = visit(f"{server}/start?data=digits")
     busy.page.locator(".st-key-start-files input[type=file]").set_input_files(marked_bundle(tmp_path / f"{MARKER}.npz"))
     expect(busy.page.get_by_test_id("stSidebar").get_by_text("tested on 2,000")).to_be_visible()

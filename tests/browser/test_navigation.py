@@ -1,4 +1,4 @@
-"""The frame in a real browser: every address first, both themes, narrow and wide, the keyboard, an empty console."""
+"""Menu and sidebar in a real browser: deep links, both themes, narrow and wide, the keyboard, an empty console."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_narrow_and_wide_light_and_dark(
     seen.clean()
 
 
-def test_the_sidebar_when_it_is_narrow(server: str, visit: Open, judged_on: str) -> None:
+def test_the_sidebar_on_a_narrow_screen(server: str, visit: Open, judged_on: str) -> None:
     seen = visit(f"{server}/guide?data=digits", width=400)
     seen.page.get_by_test_id("stExpandSidebarButton").click()
     sidebar = seen.page.get_by_test_id("stSidebar")
@@ -76,7 +76,7 @@ def test_the_sidebar_when_it_is_narrow(server: str, visit: Open, judged_on: str)
     seen.clean()
 
 
-def test_the_view_is_kept_from_page_to_page_by_menu_and_by_keyboard(server: str, visit: Open) -> None:
+def test_the_view_is_kept_when_the_page_changes(server: str, visit: Open) -> None:
     seen = visit(f"{server}/export?data=digits_corrupted&bins=12&metric=nll")
     expect(seen.page.locator(".st-key-next-page button")).to_be_visible()
     seen.page.keyboard.press("Alt+ArrowRight")
@@ -94,7 +94,7 @@ def test_the_view_is_kept_from_page_to_page_by_menu_and_by_keyboard(server: str,
     seen.clean()
 
 
-def test_a_control_moved_quickly_is_not_set_back_by_the_address(server: str, visit: Open) -> None:
+def test_a_control_moved_quickly_is_not_reset_by_the_url(server: str, visit: Open) -> None:
     seen = visit(f"{server}/diagnose?data=digits&bins=12")
     handle = seen.page.locator(".st-key-bins").get_by_role("slider")
     handle.focus()

@@ -1,4 +1,4 @@
-"""The frame around every page: jobs, the session, the address, and the sidebar that says what is in view."""
+"""What every page shares: jobs, the session, the URL, the sidebar and escaped text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pages.shared.jobs import Job, JobList, JobQueue
 from pages.shared.session import BoundedDict, Session
 from smart_core.errors import SmartError
 from smart_core.progress import Run
-from tests.conftest import ROOT
+from tests.app.driver import open_page
 
 
 def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.01)
 
 
@@ -40,7 +40,7 @@ def looping(run: Run) -> None:
         time.sleep(0.005)
 
 
-def test_a_job_reports_and_ends() -> None:
+def test_a_job_reports_progress_and_ends() -> None:
     jobs, gate = JobList(), threading.Event()
 
     def work(run: Run) -> None:
@@ -71,7 +71,7 @@ def test_a_cancelled_job_stops() -> None:
     ("error", "reason"),
     [(SmartError("The file is gone."), "The file is gone."), (ZeroDivisionError("oh"), "ZeroDivisionError: oh")],
 )
-def test_a_failed_job_says_why(error: Exception, reason: str) -> None:
+def test_a_failed_job_gives_the_reason(error: Exception, reason: str) -> None:
     def work(run: Run) -> None:
         raise error
 
@@ -81,7 +81,7 @@ def test_a_failed_job_says_why(error: Exception, reason: str) -> None:
     assert reason in job.error
 
 
-def test_the_same_work_asked_for_again_replaces_the_first() -> None:
+def test_a_job_replaces_an_active_one_of_the_same_kind() -> None:
     jobs = JobList()
     first = jobs.start("Loop", looping, kind="k", data_hash="x")
     other = jobs.start("Loop", looping, kind="k", data_hash="y")
@@ -93,7 +93,7 @@ def test_the_same_work_asked_for_again_replaces_the_first() -> None:
         job.cancel.set()
 
 
-def test_a_session_that_is_gone_computes_no_more() -> None:
+def test_jobs_are_cancelled_when_their_session_is_gone() -> None:
     session = Session()
     rows = session.rows
 
@@ -110,7 +110,7 @@ def test_a_session_that_is_gone_computes_no_more() -> None:
     until(lambda: job.state == "cancelled")
 
 
-def test_places_are_given_in_order() -> None:
+def test_jobs_start_in_the_order_of_the_queue() -> None:
     queue, order = JobQueue(1), []
     assert queue.acquire(threading.Event())
 
@@ -130,7 +130,7 @@ def test_places_are_given_in_order() -> None:
     assert order == list("abc")
 
 
-def test_who_is_cancelled_while_waiting_lets_the_next_one_in() -> None:
+def test_a_job_cancelled_in_the_queue_does_not_block_it() -> None:
     queue, gone = JobQueue(1), threading.Event()
     assert queue.acquire(threading.Event())
     gone.set()
@@ -139,7 +139,7 @@ def test_who_is_cancelled_while_waiting_lets_the_next_one_in() -> None:
     assert queue.acquire(threading.Event())
 
 
-def test_time_left_goes_by_the_share_done() -> None:
+def test_the_remaining_time_is_extrapolated_from_the_progress() -> None:
     job = Job("Work", "k", "x", state="running", fraction=0.25, started=time.monotonic() - 10)
     assert job.remaining() == pytest.approx(30, abs=1)
     job.fraction = 0.001
@@ -149,7 +149,7 @@ def test_time_left_goes_by_the_share_done() -> None:
 # -- session ------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_shelf_forgets_the_oldest_and_counts_what_came() -> None:
+def test_a_full_dictionary_drops_the_oldest_entry_and_counts_assignments() -> None:
     shelf: BoundedDict[int] = BoundedDict(3)
     for number, name in enumerate("abcd"):
         shelf[name] = number
@@ -159,18 +159,7 @@ def test_a_full_shelf_forgets_the_oldest_and_counts_what_came() -> None:
     assert (shelf["d"], shelf.version, len(shelf)) == (9, 5, 3)
 
 
-# -- the address -------------------------------------------------------------------------------------------------
-
-
-def open_app(page: str | None = None, **query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    if page is not None:
-        app.switch_page(f"pages/{page}.py").run()
-    assert not app.exception
-    return app
+# -- the URL ------------------------------------------------------------------------------------------------------
 
 
 def link(app: AppTest) -> dict[str, list[str]]:
@@ -178,8 +167,8 @@ def link(app: AppTest) -> dict[str, list[str]]:
     return parse_qs(urlsplit(code.value).query)
 
 
-def test_metric_bins_and_split_come_from_the_address_and_go_into_it() -> None:
-    app = open_app("guide", data="digits", metric="adaece", bins="20", split="0.25-7")
+def test_metric_bins_and_split_are_read_from_and_written_to_the_url() -> None:
+    app = open_page("guide", metric="adaece", bins="20", split="0.25-7")
     assert app.selectbox(key="metric").value == "adaece"
     assert app.slider(key="bins").value == 20
     assert any("seed 7" in line.value for line in app.sidebar.caption)
@@ -209,15 +198,15 @@ def test_metric_bins_and_split_come_from_the_address_and_go_into_it() -> None:
         {"read": "{"},
     ],
 )
-def test_nonsense_in_the_address_is_dropped(query: dict[str, str]) -> None:
-    app = open_app("start", data="digits", **query)  # where the split has its controls
+def test_invalid_parameters_of_the_url_are_dropped(query: dict[str, str]) -> None:
+    app = open_page("start", **query)  # where the split has its controls
     assert not app.error
     assert link(app) == {"data": ["digits"]}
     assert app.slider(key="bins").value == 15
 
 
 def test_controls_keep_their_values_on_every_page() -> None:
-    app = open_app("guide", data="digits")
+    app = open_page("guide")
     app.slider(key="bins").set_value(12).run()
     app.selectbox(key="metric").set_value("nll").run()
     other = next(key for key in app.selectbox(key="data").options if key != "Digits")
@@ -233,16 +222,16 @@ def test_controls_keep_their_values_on_every_page() -> None:
     assert app.slider(key="bins").value == 12
 
 
-def test_the_sidebar_says_on_how_many() -> None:
+def test_the_sidebar_shows_the_sizes_of_both_parts() -> None:
     with np.load(sample_logits.path("digits")) as bundle:
         sizes = [f"fitted on **{len(bundle['val_labels']):,}**", f"tested on **{len(bundle['test_labels']):,}**"]
-    app = open_app("guide", data="digits")
+    app = open_page("guide")
     for lines in (app.sidebar.markdown, app.main.caption):  # the second where the sidebar is collapsed
         assert any(all(size in line.value for size in sizes) for line in lines)
 
 
-def test_a_link_to_what_is_not_here_leads_to_start_and_can_be_forgotten() -> None:
-    app = open_app(data="0123456789ab", bins="20")
+def test_a_link_to_an_unknown_file_leads_to_start_and_can_be_dismissed() -> None:
+    app = open_page("diagnose", "0123456789ab", bins="20")
     assert app.title[0].value == "Start"
     assert app.slider(key="bins").value == 20
     app.button(key="start-never-mind").click().run()
@@ -259,7 +248,7 @@ def test_a_link_to_what_is_not_here_leads_to_start_and_can_be_forgotten() -> Non
         {"roles": {"labels": "f.npz:a", "features": None}},
     ],
 )
-def test_options_survive_an_address(options: dict[str, Any]) -> None:
+def test_options_are_restored_from_the_url(options: dict[str, Any]) -> None:
     assert loading.from_url(loading.to_url(options)) == options
 
 
@@ -267,15 +256,15 @@ def test_options_survive_an_address(options: dict[str, Any]) -> None:
     "text", ["", "x", "[]", "3", '{"values": "pickle"}', '{"labels_start_at": true}', '{"name": "x"}', '{"roles": []}',
              "[" * 100_000]
 )  # fmt: skip
-def test_options_of_a_foreign_address_are_dropped(text: str) -> None:
+def test_invalid_options_of_the_url_are_dropped(text: str) -> None:
     assert loading.from_url(text) == {}
 
 
-# -- the jobs ------------------------------------------------------------------------------------------------------
+# -- jobs in the sidebar ------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_shown_with_its_progress_and_cancelled_from_any_page() -> None:
-    app = open_app("guide", data="digits")
+def test_a_job_is_shown_and_can_be_cancelled_on_every_page() -> None:
+    app = open_page("guide")
     job = app.session_state["session"].jobs.start("Count *all* stars", looping, kind="k", data_hash="x")
     until(lambda: job.fraction == 0.5)
     app.run()
@@ -287,8 +276,8 @@ def test_a_job_is_shown_with_its_progress_and_cancelled_from_any_page() -> None:
     assert any("cancelled" in line.value for line in app.sidebar.caption)
 
 
-def test_a_page_that_opens_on_news_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = open_app("guide", data="digits")
+def test_a_page_opened_after_new_results_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_page("guide")
     job = app.session_state["session"].jobs.start("Wink", lambda run: None, kind="k", data_hash="x")
     until(lambda: not job.active)
     app.run()
@@ -304,7 +293,7 @@ def test_a_failed_job_is_shown_with_its_reason() -> None:
     def work(run: Run) -> None:
         raise SmartError("There were no stars.")
 
-    app = open_app("guide", data="digits")
+    app = open_page("guide")
     job = app.session_state["session"].jobs.start("Count", work, kind="k", data_hash="x")
     until(lambda: not job.active)
     app.run()
@@ -317,7 +306,7 @@ def test_a_failed_job_is_shown_with_its_reason() -> None:
 @pytest.mark.parametrize(
     "text", ["**b**", "[x](http://y)", "<img src=x>", "$x$", ":red[x]", "# h", "a|b", "`c`", "~~s~~"]
 )
-def test_plain_text_escapes_what_markdown_would_read(text: str) -> None:
+def test_plain_text_escapes_markdown(text: str) -> None:
     shown = plain_text(text)
     marks = [index for index, letter in enumerate(shown) if letter in "*[]<>$:#|`~"]
     assert marks

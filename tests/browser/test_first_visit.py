@@ -1,4 +1,4 @@
-"""The way of a first visit in a real browser: a verdict, a comparison, a calibrator to take away."""
+"""A first visit in a real browser: a verdict, a comparison and a downloaded calibrator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FITS = 240_000
 """Milliseconds to wait for fits on a busy machine."""
 
 
-def test_from_the_door_to_a_calibrator(visit: Open, tmp_path: Path) -> None:
+def test_from_the_first_page_to_a_calibrator(visit: Open, tmp_path: Path) -> None:
     with serve() as address:
         begin = time.monotonic()
         seen = visit(address, height=800)
