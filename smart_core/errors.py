@@ -12,9 +12,9 @@ class Fix:
     """A fix that is an argument of `load`; the command line has an option for it, and the page a control."""
 
     option: Literal["roles", "values", "val", "test", "splits"]
-    """`splits` stands for `val` and `test` together."""
+    """`splits` means `val` and `test` together."""
     role: str | None = None
-    """For `roles`: the role that an array should get. None: which array is which has to be said."""
+    """For `roles`: the role that an array should get. None if several arrays need one."""
 
     @property
     def in_python(self) -> str:

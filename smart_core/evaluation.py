@@ -1,7 +1,7 @@
-"""The waist: what is kept of a calibrator applied to a labelled set.
+"""Evaluation: what is kept of a calibrator applied to a labelled set, and the metrics computed from it.
 
-Applying streams over row chunks and keeps per-sample vectors and the classwise sums, never an N x K matrix; every
-metric, interval and figure works from these.
+A calibrator is applied chunk by chunk. Per-sample vectors and classwise sums are kept, never an N x K matrix; every
+metric, interval and figure is computed from these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """One calibrator on one labelled set, sample by sample; `evaluate` makes it.
+    """One calibrator on one labelled set, with one entry per sample; `evaluate` makes it.
 
     >>> import smart_core as sc
     >>> data = sc.load("sample:digits")
@@ -73,11 +73,11 @@ class Evaluation:
         return f"Evaluation({len(self):,} samples, accuracy {np.mean(self.correct):.4f}, ECE {self.metric('ece'):.4f})"
 
     def without_cells(self) -> Evaluation:
-        """The same without the classwise sums, the one part whose size grows with the classes."""
+        """The evaluation without the classwise sums, the one part whose size grows with the classes."""
         return replace(self, cells=None)
 
     def subset(self, index: IntArray | BoolArray) -> Evaluation:
-        """The same, for some of the samples; classwise sums do not carry over."""
+        """The evaluation of some of the samples, without classwise sums."""
         vectors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cells"}
         chosen: dict[str, Any] = {name: values[index] for name, values in vectors.items() if values is not None}
         return Evaluation(**chosen)

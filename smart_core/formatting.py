@@ -11,7 +11,7 @@ NBSP = "\u00a0"
 """A space that does not break, between a number and its unit."""
 
 MISSING = "–"
-"""What stands for a value that is not known."""
+"""Shown for a value that is not known."""
 
 _OBJECT = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
 """The default repr of an object, which contains its address."""

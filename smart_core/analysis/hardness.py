@@ -1,4 +1,4 @@
-"""Is an indicator a measure of hardness: its values against the distance to the decision boundary (C&W L2)."""
+"""Does an indicator measure hardness: its values against the distance to the decision boundary (C&W L2)."""
 
 from __future__ import annotations
 
@@ -34,18 +34,17 @@ class Hardness:
     """(A,) their rows in the part."""
     correlation: Correlation
     failed: int | None
-    """Attacked, but no change was found; None where the part does not tell them from samples never attacked."""
+    """Samples whose attack found no change; None if they cannot be told from samples that were not attacked."""
     unknown: int
     """All samples without a distance."""
 
     @property
     def missing(self) -> str:
-        """What is not in the figures, in words; empty if nothing is missing."""
-        if self.failed is None:
-            return f"{self.unknown:,} without a distance" if self.unknown else ""
-        spared = self.unknown - self.failed
-        words = [f"{self.failed:,} attacks failed" if self.failed else "", f"{spared:,} not attacked" if spared else ""]
-        return ", ".join(word for word in words if word)
+        """What has no distance, in words; empty if nothing is missing."""
+        counts = {"without a distance": self.unknown}
+        if self.failed is not None:
+            counts = {"attacks failed": self.failed, "not attacked": self.unknown - self.failed}
+        return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +71,14 @@ def hardness(
 ) -> Hardness:
     """The indicator and the distance of every sample that has one, with their correlation.
 
-    `part.cw_l2` is NaN both for samples never attacked and for failed attacks; `attacked`, a mask of the samples
-    that were, tells them apart.
+    `part.cw_l2` is NaN both for samples that were not attacked and for failed attacks; `attacked`, a mask of the
+    samples that were, tells them apart.
+
+    >>> import smart_core as sc
+    >>> part = sc.simulate_set(20, 100, 3, seed=0).test
+    >>> known = sc.Part(part.logits, part.labels, cw_l2=np.sort(part.logits).astype(float) @ [0, -1, 1])
+    >>> round(hardness(known, resamples=10).correlation.pearson, 3)
+    1.0
     """
     if part.cw_l2 is None:
         raise CalibrationError("There are no C&W distances here; give a cw_l2 array, or make one with 'smart attack'.")

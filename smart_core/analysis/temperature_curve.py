@@ -1,5 +1,4 @@
-"""The temperature a method has learned, as a function of an indicator of hardness: the paper's margin-temperature
-figure."""
+"""The learned temperature as a function of an indicator of hardness: the paper's margin-temperature figure."""
 
 from __future__ import annotations
 
@@ -23,11 +22,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-SAMPLES_A_BIN = 100
-"""Samples that a mean temperature is taken over, at least, where T is not a function of the indicator alone."""
-
-MOST_BINS = 40
-"""More of them would draw the noise of the samples."""
+SAMPLES_PER_BIN, MOST_BINS = 100, 40
+"""Fewest samples per bin and most bins, if T is averaged in bins: more of them would show the noise of the samples."""
 
 QUANTILES = (0.1, 0.9)
 """Of the temperatures within a bin."""
@@ -53,7 +49,7 @@ class Support:
 
 @dataclass(frozen=True, eq=False)
 class TemperatureCurve:
-    """T against an indicator for several seeds of one method, and where the samples lie."""
+    """T against an indicator for several seeds of one method, and the density of the test samples."""
 
     method: str
     indicator: str
@@ -72,9 +68,9 @@ class TemperatureCurve:
     count: NDArray[np.int64]
     """(B,) test samples in each."""
     support: Support | None
-    """None where no validation set was given."""
+    """None if no validation set was given."""
     outside: int
-    """Test samples outside the validation set's range; 0 where that is not known."""
+    """Test samples outside the validation set's range; 0 if that is not known."""
     pearson: Array
     """(seeds,) correlation of indicator and T over test samples; NaN where T is the same for all."""
 
@@ -116,11 +112,18 @@ def temperature_curve(
     *,
     validation: Part | None = None,
 ) -> TemperatureCurve:
-    """The learned T of one method's fitted calibrators, one a seed, against an indicator.
+    """The learned T of one method's fitted calibrators, one per seed, against an indicator.
 
     SMART's T is a function of its own indicator: it is evaluated on `points` even steps over the range of `part` (the
     test samples) and `validation`. For other methods, and for SMART against another indicator, T is averaged in at
     most 40 bins of equally many test samples.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(200, 200, 4, seed=0)
+    >>> smart = sc.SMART(seed=0, epochs=3).fit(data.validation.logits, data.validation.labels)
+    >>> curve = temperature_curve([smart], data.test, points=50, validation=data.validation)
+    >>> curve.exact, curve.mean.shape, bool((curve.mean > 0.1).all())
+    (True, (50,), True)
     """
     methods = _one_method(calibrators, part.logits)
     values = scalar_indicator(indicator, part.logits)
@@ -171,12 +174,12 @@ def pearson(x: Array, y: Array) -> float:
 
 
 def _one_method(calibrators: Sequence[Calibrator], logits: NDArray[np.float32]) -> list[TemperatureCalibrator]:
-    """The calibrators, all fitted to such logits, all of one method, which has a temperature."""
+    """Check that the calibrators are fitted, of one method, and divide by a temperature."""
     found = []
     for each in calibrators:
         if not isinstance(each, TemperatureCalibrator):
             raise CalibrationError(f"{each.label} does not divide by a temperature; there is no T to draw.")
-        each.temperatures(logits[:1])  # says what is wrong if it is not fitted, or to other classes
+        each.temperatures(logits[:1])  # raises if it is not fitted, or to other classes
         found.append(each)
     if not found:
         raise CalibrationError("No calibrator was given; fit one, and give it here.")
@@ -187,14 +190,14 @@ def _one_method(calibrators: Sequence[Calibrator], logits: NDArray[np.float32]) 
 
 
 def _range(values: Array) -> tuple[float, float]:
-    """The ends of the values, apart even where all are equal."""
+    """Smallest and largest value, widened if all are equal."""
     low, high = float(values.min()), float(values.max())
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
 def _binned(values: Array, samples: Array, points: int) -> tuple[Array, Array, Array, Array]:
     """Mean indicator, mean T of each seed, and quantiles of T, in bins of about equally many samples."""
-    groups = equal_mass_groups(values, min(points, MOST_BINS, max(1, len(values) // SAMPLES_A_BIN)))
+    groups = equal_mass_groups(values, min(points, MOST_BINS, max(1, len(values) // SAMPLES_PER_BIN)))
     x = np.array([values[group].mean() for group in groups])
     temperature = np.stack([samples[:, group].mean(axis=1) for group in groups], axis=1)
     low, high = np.stack([np.quantile(samples[:, group], QUANTILES) for group in groups], axis=1)

@@ -178,7 +178,7 @@ def marker(look: Style, size: float | None = None) -> dict[str, Any]:
 
 
 def legend_entry(name: str, mode: str = "markers", **mark: Any) -> go.Scatter:
-    """An entry of the legend that stands for nothing drawn, or for marks drawn otherwise."""
+    """An entry of the legend without a point of its own."""
     return go.Scatter(x=[None], y=[None], mode=mode, name=name, hoverinfo="skip", **mark)
 
 

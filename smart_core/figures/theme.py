@@ -1,8 +1,8 @@
 """One look for every figure: a light and a dark template, the methods' own colours, dashes and markers, two colour
-scales, and how foreign text is written.
+scales, and how text from files is escaped.
 
-Colours stand out at 3:1 or more on both backgrounds. A family of methods shares a hue; methods that share a
-dash have colours that stay apart for colour-blind eyes too. SMART alone is vermilion, thick and unbroken.
+Every colour has a contrast of at least 3:1 on both backgrounds. A family of methods shares a hue; methods that share a
+dash have colours that colour-blind readers can tell apart. SMART alone is vermilion, thick and solid.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from smart_core.figures.chart import Chart, Look, lay_out, line, marker, panels, shade
 from smart_core.figures.theme import SERIES, ink, translucent
 from smart_core.theory.nll_probe import (
-    Estimate,
     LocalTerms,
     Plateau,
     ScalingPath,
@@ -85,14 +84,9 @@ def _slice_alt(terms: LocalTerms, chosen: NDArray[np.bool_], low: float, high: f
     loss, rise = nll_derivative(terms, chosen), growth(terms, chosen, probe)
     return (
         f"What sharpening adds at each margin. On margins {low:.2f} to {high:.2f}, {int(chosen.sum()):,} of "
-        f"{len(terms):,} samples: NLL changes at {said(loss)}, the witness that looks at confidences "
-        f"{probe.low:.2f} to {probe.high:.2f} at {said(rise)} for each unit of s."
+        f"{len(terms):,} samples: NLL changes at {loss}, the witness that looks at confidences "
+        f"{probe.low:.2f} to {probe.high:.2f} at {rise} for each unit of s."
     )
-
-
-def said(estimate: Estimate) -> str:
-    """`-1.2e-03 ± 4e-04`."""
-    return f"{estimate.value:.2e} ± {estimate.error:.0e}"
 
 
 def path_chart(path: ScalingPath, nll_slope: float, witness_slope: float, **look: Unpack[Look]) -> Chart:

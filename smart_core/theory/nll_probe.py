@@ -148,6 +148,9 @@ class Estimate:
         n = len(contributions)
         return cls(float(contributions.mean()), float(contributions.std() / math.sqrt(n)))
 
+    def __str__(self) -> str:
+        return f"{self.value:.2e} ± {self.error:.0e}"
+
 
 def local_terms(logits: ArrayLike, labels: ArrayLike, temperature: ArrayLike) -> LocalTerms:
     """Return each sample's terms at s = 1, computed in chunks of rows; `temperature` is one T or (N,).

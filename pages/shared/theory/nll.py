@@ -13,7 +13,7 @@ from pages.shared.theory import two_slice as condition
 from pages.shared.theory.fits import local_terms_of, temperature_maps
 from smart_core import LogitSet
 from smart_core.figures.theme import style
-from smart_core.figures.theory_probe import path_chart, said, slice_chart
+from smart_core.figures.theory_probe import path_chart, slice_chart
 from smart_core.theory.nll_probe import (
     Estimate,
     LocalTerms,
@@ -154,7 +154,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     loss, rise, base = nll_derivative(terms, chosen), growth(terms, chosen, probe), witness(terms, probe)
     st.markdown(f"##### {direction_verdict(low, high, loss, rise, base)}")
     st.markdown(
-        f"dNLL/ds = {said(loss)}, d|witness|/ds = {said(rise)} (± one standard error). The witness is {said(base)}; "
+        f"dNLL/ds = {loss}, d|witness|/ds = {rise} (± one standard error). The witness is {base}; "
         f"{int(chosen.sum()):,} of {len(terms):,} test samples are in the slice."
     )
     left, right = st.columns(2)

@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from smart_core.figures.theory_probe import said
 from smart_core.formatting import join_words
 from smart_core.theory.two_slice import GROUPS, TwoSlice, counterexample
 
@@ -34,11 +33,11 @@ def condition_verdict(found: TwoSlice) -> str:
     """Say whether the condition is met, and why not."""
     if found.contradicted:
         return (
-            f"The paper's condition is met, yet NLL does not fall (dNLL/ds = {said(found.nll)}): its proof treats mean "
+            f"The paper's condition is met, yet NLL does not fall (dNLL/ds = {found.nll}): its proof treats mean "
             "gaps as gaps of every sample."
         )
     if found.holds:
-        return f"The paper's condition is met, and NLL falls as it says (dNLL/ds = {said(found.nll)})."
+        return f"The paper's condition is met, and NLL falls as it says (dNLL/ds = {found.nll})."
     if not found.assumed:
         return (
             "The paper's condition does not apply: it needs an underconfident and an overconfident range on this slice."
