@@ -102,8 +102,8 @@ python_code(
     f"""
 model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
 evaluation = sc.evaluate(model, data.test, bins={bins})
-interval = sc.metrics.interval("ece", evaluation.confidence, evaluation.correct, bins={bins})
-floor = sc.metrics.noise_floor("ece", evaluation.confidence, bins={bins})
+interval = sc.metrics.interval("ece", evaluation, bins={bins})
+floor = sc.metrics.noise_floor("ece", evaluation, bins={bins})
 print(evaluation.metric("ece", {bins}), (interval.low, interval.high), floor.q95)
 """
 )

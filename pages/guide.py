@@ -185,6 +185,6 @@ from smart_core.metrics import noise_floor
 
 model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
 evaluation = sc.evaluate(model, data.test, bins={bins})
-print(noise_floor("ece", evaluation.confidence, bins={bins}))
+print(noise_floor("ece", evaluation, bins={bins}))
 """
 )

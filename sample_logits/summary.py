@@ -16,8 +16,7 @@ import smart_core as sc
 from sample_logits import FOLDER, path
 from smart_core.analysis.correlation import Correlation, correlate
 from smart_core.data.logitset import LogitSet, Part
-from smart_core.metrics import ece
-from smart_core.metrics.floor import noise_floor
+from smart_core.metrics import Samples, ece, noise_floor
 
 MAIN = ("cifar10", "fashion", "digits")
 """The sets with distances, on which every method is compared."""
@@ -72,7 +71,7 @@ def margin_and_distance(part: Part) -> Correlation:
 def _figures(name: str) -> list[str]:
     data: LogitSet = sc.load(path(name))
     confidence, correct = _confidence(data.test), data.test.logits.argmax(axis=1) == data.test.labels
-    shares = (correct.mean(), confidence.mean(), ece(confidence, correct), noise_floor("ece", confidence).q95)
+    shares = (correct.mean(), confidence.mean(), ece(confidence, correct), noise_floor("ece", Samples(confidence)).q95)
     return [name, f"{len(data.validation):,}", f"{len(data.test):,}", *(f"{100 * share:.2f}" for share in shares)]
 
 

@@ -22,7 +22,7 @@ from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import margin
 from smart_core.formatting import MISSING, NBSP
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
-from smart_core.metrics.classwise_cells import ClasswiseCells
+from smart_core.metrics.classwise import ClasswiseCells
 from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from smart_core.metrics.selective import aurc
 from smart_core.metrics.smooth_calibration import smce

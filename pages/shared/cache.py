@@ -25,10 +25,9 @@ from smart_core.analysis.temperature_curve import temperature_curve as compute_t
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import one_thread
 from smart_core.evaluation import HEADLINE
-from smart_core.experiments.method_result import evaluation_floors, evaluation_interval
-from smart_core.metrics.bootstrap import ReliabilityBand, bootstrap_reliability_band
-from smart_core.metrics.floor import Floor
-from smart_core.metrics.intervals import Interval
+from smart_core.experiments.method_result import evaluation_floors
+from smart_core.metrics import Floor, Interval, bootstrap_reliability_band, interval
+from smart_core.metrics.bands import ReliabilityBand
 
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:
@@ -89,7 +88,7 @@ def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> Headline:
     floors = evaluation_floors(evaluation, bins)
     return Headline(
         {name: evaluation.metric(name, bins) for name in HEADLINE},
-        {name: evaluation_interval(name, evaluation, bins, floors.get(name)) for name in HEADLINE},
+        {name: interval(name, evaluation, bins=bins, floor=floors.get(name)) for name in HEADLINE},
         floors,
     )
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import percent, plural
-from smart_core.metrics.floor import Floor, noise_floor
-from smart_core.metrics.intervals import FEWEST, Interval
-from smart_core.metrics.intervals import interval as population_interval
+from smart_core.metrics.uncertainty import TOO_FEW, Floor, Interval, noise_floor
+from smart_core.metrics.uncertainty import interval as population_interval
 
 Direction = Literal["over-confident", "under-confident", "mixed"]
 
@@ -48,7 +47,7 @@ class Diagnosis:
         """One sentence: is the confidence off, which way, and by more than noise?"""
         floor = percent(self.floor.q95)
         if not self.beyond_noise:
-            what = "No miscalibration can be seen" if self.samples >= FEWEST else "Too few samples to judge"
+            what = "No miscalibration can be seen" if self.samples >= TOO_FEW else "Too few samples to judge"
             return (
                 f"{what}: an ECE of {percent(self.ece)} is within the {floor} that a perfectly calibrated model would "
                 f"show by chance on {plural(self.samples, 'sample')}."
@@ -73,13 +72,12 @@ def diagnose(
     >>> diagnosis.beyond_noise, diagnosis.direction
     (True, 'over-confident')
     """
-    confidence, correct = evaluation.confidence, evaluation.correct
-    floor = floor or noise_floor("ece", confidence, bins=bins)
+    floor = floor or noise_floor("ece", evaluation, bins=bins)
     return Diagnosis(
         len(evaluation),
         evaluation.metric("ece", bins),
         floor,
-        interval or population_interval("ece", confidence, correct, floor=floor, bins=bins),
-        float(np.mean(confidence)),
-        float(np.mean(correct)),
+        interval or population_interval("ece", evaluation, bins=bins, floor=floor),
+        float(np.mean(evaluation.confidence)),
+        float(np.mean(evaluation.correct)),
     )

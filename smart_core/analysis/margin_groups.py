@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import first_few
+from smart_core.metrics import Interval, interval, noise_floor
 from smart_core.metrics.binned import ece
 from smart_core.metrics.binning import bin_edges, bin_index
-from smart_core.metrics.floor import noise_floor
-from smart_core.metrics.intervals import Interval, interval
 from smart_core.types import IntArray
 
 Vector = NDArray[np.float64]
@@ -170,7 +169,7 @@ def _group(evaluation: Evaluation, rows: IntArray, low: float, high: float, bins
         accuracy=float(np.mean(a)),
         confidence=float(np.mean(p, dtype=np.float64)),
         ece=ece(p, a, bins),
-        floor_q95=noise_floor("ece", p, bins=bins).q95,
+        floor_q95=noise_floor("ece", evaluation.subset(rows), bins=bins).q95,
     )
 
 
@@ -180,7 +179,7 @@ def with_intervals(
     """The same groups, each with the interval of its population ECE."""
 
     def one(rows: IntArray) -> Interval:
-        return interval("ece", evaluation.confidence[rows], evaluation.correct[rows], bins=bins, level=level)
+        return interval("ece", evaluation.subset(rows), bins=bins, level=level)
 
     return [replace(group, interval=one(group.rows)) if group.n else group for group in groups]
 

@@ -20,8 +20,7 @@ from smart_core.errors import Cancelled
 from smart_core.evaluation import HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
-from smart_core.metrics.floor import Floor, noise_floor
-from smart_core.metrics.intervals import Interval, interval
+from smart_core.metrics import Floor, Interval, interval, noise_floor
 from smart_core.progress import Run
 
 CELLS_KEPT_UP_TO = 2000
@@ -205,7 +204,7 @@ def _measure(
         row.values.setdefault(name, []).append(math.nan if value is None else value)
     floors = {
         name: _or_notice(
-            partial(evaluation_floor, name, evaluation, bins), f"No floor of {METRICS[name].label}", row.notices
+            partial(noise_floor, name, evaluation, bins=bins), f"No floor of {METRICS[name].label}", row.notices
         )
         for name in WITH_A_FLOOR
     }
@@ -213,7 +212,7 @@ def _measure(
     for number, name in enumerate(HEADLINE):
         label = METRICS[name].label
         run.tick(EVALUATED + (1.0 - EVALUATED) * number / len(HEADLINE), f"{row.label}: interval of {label}")
-        compute = partial(evaluation_interval, name, evaluation, bins, floors.get(name))
+        compute = partial(interval, name, evaluation, bins=bins, floor=floors.get(name))
         ends = _or_notice(compute, f"No interval of {label}", row.notices)
         if ends is not None:
             intervals[name].append(ends)
@@ -230,28 +229,9 @@ def _or_notice(compute: Callable[[], T], missing: str, notices: list[str]) -> T 
         return None
 
 
-def evaluation_interval(metric: str, evaluation: Evaluation, bins: int = 15, floor: Floor | None = None) -> Interval:
-    """The 95 % interval of a metric's population value, from one evaluation and, if it is known, its noise floor."""
-    return interval(
-        metric,
-        evaluation.confidence,
-        evaluation.correct,
-        nll=evaluation.nll,
-        brier=evaluation.brier,
-        cells=evaluation.cells,
-        floor=floor,
-        bins=bins,
-    )
-
-
-def evaluation_floor(metric: str, evaluation: Evaluation, bins: int = 15) -> Floor:
-    """The noise floor of a metric of `WITH_A_FLOOR`."""
-    return noise_floor(metric, evaluation.confidence, cells=evaluation.cells, bins=bins)
-
-
 def evaluation_floors(evaluation: Evaluation, bins: int = 15) -> dict[str, Floor]:
     """Noise floors of the metrics that have one."""
-    return {name: evaluation_floor(name, evaluation, bins) for name in WITH_A_FLOOR}
+    return {name: noise_floor(name, evaluation, bins=bins) for name in WITH_A_FLOOR}
 
 
 def _over_seeds(intervals: Sequence[Interval]) -> Interval:

@@ -29,7 +29,7 @@ from smart_core.experiments.results import json_value
 from smart_core.export.workspace_file import ARRAYS, FORMAT, MANIFEST, VERSION, damaged
 from smart_core.export.workspace_schema import FIT, belongs, check, check_fields
 from smart_core.export.workspace_tree import Array, Parts, Reader, Writer
-from smart_core.metrics.classwise_cells import ClasswiseCells
+from smart_core.metrics.classwise import ClasswiseCells
 from smart_core.progress import Trace
 
 SAMPLE = 1 << 16

@@ -21,7 +21,7 @@ from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation
 from smart_core.experiments.results import Result, json_value
 from smart_core.export.workspace_schema import SCHEMA, check
-from smart_core.metrics.classwise_cells import ClasswiseCells
+from smart_core.metrics.classwise import ClasswiseCells
 
 Array = NDArray[Any]
 

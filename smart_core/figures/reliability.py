@@ -28,8 +28,8 @@ from smart_core.figures.chart import curve as method_curve
 from smart_core.figures.theme import Style, plain, style, translucent
 from smart_core.formatting import percent, plural
 from smart_core.metrics.arrays import Values, confidence_and_correct
+from smart_core.metrics.bands import SmoothBand, effective_samples, smooth_band
 from smart_core.metrics.binning import Reliability
-from smart_core.metrics.smooth_curve import SmoothBand, effective_samples, smooth_band
 from smart_core.metrics.smooth_ece import smece
 from smart_core.metrics.smooth_ece import smooth_reliability as smoothed
 

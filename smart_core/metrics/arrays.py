@@ -1,8 +1,9 @@
-"""Bring what a caller hands over (NumPy, torch on any device, lists) to checked NumPy vectors, once."""
+"""Convert what a caller passes (NumPy arrays, torch tensors on any device, lists) to checked NumPy arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,21 +14,58 @@ from smart_core.kernels.row_reading import RowStatistics, read_rows
 from smart_core.types import FloatArray, IntArray
 
 ROUNDING = 1e-6
-"""How far outside [0, 1] a float32 softmax may stray before the value counts as wrong."""
+"""Largest distance from [0, 1] of a float32 softmax value that still counts as rounding."""
 
 ROW_SUM = 1e-3
-"""How far from 1 a row of probabilities may sum; ten times as far in bfloat16, which has three digits."""
+"""Largest distance from 1 of the sum of a row of probabilities; ten times as much in bfloat16, which has three
+digits."""
 
 Values = ArrayLike | Tensor
 """Anything a metric accepts as an array."""
 
 
 class MetricError(CalibrationError, ValueError):
-    """A metric cannot be computed from what it was given. A `ValueError` too, as callers of plain functions expect."""
+    """Raised if a metric cannot be computed from its arguments; a `ValueError`, as callers of functions expect."""
+
+
+class Evaluated(Protocol):
+    """The part of an `Evaluation` that the functions of `uncertainty` read."""
+
+    @property
+    def confidence(self) -> Any: ...
+    @property
+    def correct(self) -> Any: ...
+    @property
+    def nll(self) -> Any: ...
+    @property
+    def brier(self) -> Any: ...
+    @property
+    def cells(self) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Per-sample arrays in the place of an `Evaluation`; each metric needs some of them only."""
+
+    confidence: Values | None = None
+    correct: Values | None = None
+    nll: Values | None = None
+    brier: Values | None = None
+    cells: Any = None
+    """Sums per class and bin, a `ClasswiseCells`."""
+
+
+def needed(evaluation: Evaluated, name: str, metric: str) -> Any:
+    """Return an attribute of the evaluation, or raise an error that says what the metric needs."""
+    value = getattr(evaluation, name, None)
+    if value is None:
+        what = {"cells": "classwise sums, `cells`", "confidence": "confidences", "correct": "correctness values"}
+        raise MetricError(f"For {metric} the evaluation needs the {what.get(name, f'losses, `{name}`')}.")
+    return value
 
 
 def as_array(values: Values) -> NDArray[Any]:
-    """NumPy view of `values`; torch tensors are detached and brought to the CPU, bfloat16 is widened."""
+    """Return a NumPy view of `values`; torch tensors are detached and moved to the CPU, bfloat16 is widened."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         return np.asarray((values.float() if values.dtype == bfloat16 else values).numpy())
@@ -35,7 +73,7 @@ def as_array(values: Values) -> NDArray[Any]:
 
 
 def as_vector(values: Values, name: str = "values") -> FloatArray:
-    """1-D floating vector in the precision it came in; integers and booleans become float64.
+    """Return a 1-D floating-point vector in its own precision; integers and booleans become float64.
 
     float32 stays float32, because bin edges are rounded to the precision of the confidences.
     """
@@ -44,14 +82,14 @@ def as_vector(values: Values, name: str = "values") -> FloatArray:
         array = array.reshape(-1)
     if array.ndim != 1:
         raise MetricError(
-            f"The {name} must be a vector, one number a sample, but have the shape {array.shape}; from rows of "
-            "probabilities, metrics.top_label(probs, labels) makes the confidence and the correctness."
+            f"The {name} must be a vector with one number per sample, but have the shape {array.shape}; "
+            "metrics.top_label(probs, labels) computes confidence and correctness from rows of probabilities."
         )
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
 def confidences(values: Values) -> FloatArray:
-    """Checked confidences in their own precision; what rounding put beside [0, 1] is put back."""
+    """Return checked confidences in their own precision, with rounding beyond [0, 1] removed."""
     p = as_vector(values, "confidences")
     if p.size == 0:
         raise MetricError("There are no samples; a calibration metric needs at least one.")
@@ -64,7 +102,7 @@ def confidences(values: Values) -> FloatArray:
 
 
 def confidence_and_correct(confidence: Values, correct: Values) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Checked pair: confidences in [0, 1] in their own precision, correctness as float64 zeros and ones."""
+    """Return confidences in [0, 1] in their own precision, and correctness as float64 zeros and ones."""
     p, a = as_vector(confidence, "confidences"), as_vector(correct, "correctness values").astype(np.float64)
     if p.shape != a.shape:
         raise MetricError(f"There are {p.size} confidences but {a.size} correctness values; each sample needs both.")
@@ -75,20 +113,30 @@ def confidence_and_correct(confidence: Values, correct: Values) -> tuple[FloatAr
 
 
 def residuals(confidence: Values, correct: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Confidences p and residuals a - p, both float64."""
+    """Return confidences p and residuals a - p, both float64."""
     own_precision, a = confidence_and_correct(confidence, correct)
     p = own_precision.astype(np.float64)
     return p, a - p
 
 
+def losses(values: Values, name: str) -> NDArray[np.float64]:
+    """Return one finite float64 number per sample."""
+    vector = as_vector(values, f"{name} values").astype(np.float64)
+    if vector.size == 0:
+        raise MetricError(f"There are no samples; the {name} needs at least one.")
+    if not np.isfinite(vector).all():
+        raise MetricError(f"The {name} of sample {int((~np.isfinite(vector)).argmax())} is not finite.")
+    return vector
+
+
 def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray, IntArray]:
-    """Checked pair: (N, K) probabilities in their own precision, (N,) integer labels in 0..K-1."""
+    """Return checked (N, K) probabilities in their own precision, and (N,) integer labels in 0..K-1."""
     matrix, y, _ = _read(probs, labels)
     return matrix, y
 
 
 def _read(probs: Values, labels: Values) -> tuple[FloatArray, IntArray, RowStatistics]:
-    """The same, and what the check has read of every row."""
+    """Return the same, and the statistics of each row that the check has computed."""
     matrix, y = as_array(probs), as_array(labels).reshape(-1)
     if matrix.ndim != 2:
         raise MetricError(f"The probabilities must be an (N, K) array, but have the shape {matrix.shape}.")
@@ -106,7 +154,7 @@ def _read(probs: Values, labels: Values) -> tuple[FloatArray, IntArray, RowStati
 
 
 def _check_rows(matrix: FloatArray, rows: RowStatistics, tolerance: float) -> None:
-    """Rows are non-negative and sum to 1; the first that does not is named."""
+    """Raise an error that names the first row with a negative entry or a sum other than 1."""
     total = rows.total
     wrong = ~(np.abs(total - 1) <= tolerance) | (rows.least < -ROUNDING)  # written so that NaN fails it
     if not wrong.any():
@@ -121,6 +169,11 @@ def _check_rows(matrix: FloatArray, rows: RowStatistics, tolerance: float) -> No
 
 
 def top_label(probs: Values, labels: Values) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Confidence max_k p_k and correctness [argmax_k p_k == y] of every row; ties go to the first class."""
+    """Return the confidence max_k p_k and the correctness [argmax_k p_k == y] of each row; ties go to the first class.
+
+    >>> confidence, correct = top_label([[0.7, 0.3], [0.4, 0.6]], [0, 0])
+    >>> confidence.tolist(), correct.tolist()
+    ([0.7, 0.6], [True, False])
+    """
     _, y, rows = _read(probs, labels)
     return rows.top, rows.place == y

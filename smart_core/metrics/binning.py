@@ -1,9 +1,8 @@
 """Bins of the confidence axis: which bin a sample falls in, and the reliability table over the bins.
 
-Equal-width bins are the intervals (l, u] with edges k/B, the first one closed at 0, so that every sample
-counts. Adaptive bins sort the samples and cut them into B chunks of nearly equal size. Samples of equal confidence
-have no order: a cut never parts them, all go to the chunk that holds the middle of their ranks, so that the order in
-which samples are given does not matter.
+Equal-width bins are the intervals (l, u] with edges k/B, the first one closed at 0, so that every sample counts.
+Adaptive bins sort the samples and cut them into B chunks of nearly equal size. A cut never parts samples of equal
+confidence: all go to the chunk that holds the middle of their ranks, so that the order of the samples does not matter.
 """
 
 from __future__ import annotations
@@ -20,35 +19,42 @@ MOST_BINS = 1000
 
 
 def check_bins(bins: int, fewest: int = 2) -> None:
-    """Refuse a number of bins that is no whole number from `fewest` to 1000."""
+    """Raise an error unless the number of bins is a whole number from `fewest` to 1000."""
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not fewest <= bins <= MOST_BINS:
         raise MetricError(f"The number of bins must be a whole number from {fewest} to {MOST_BINS}, not {bins}.")
 
 
 def bin_edges(bins: int, dtype: DTypeLike = np.float64) -> FloatArray:
-    """Edges k/B, k = 0..B, each rounded once to `dtype`.
+    """Return the edges k/B, k = 0..B, each rounded once to `dtype`.
 
-    A float32 confidence that was meant to be 1/5 is the float32 nearest to 1/5, which lies above the
-    float64 one; comparing in the precision of the confidences keeps it in the bin whose upper edge is 1/5.
+    The float32 number nearest to 1/5 lies above the float64 one. Comparing in the precision of the confidences keeps a
+    float32 confidence of 1/5 in the bin whose upper edge is 1/5.
+
+    >>> bin_edges(4).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     check_bins(bins, fewest=1)
     return (np.arange(bins + 1) / bins).astype(dtype)
 
 
 def bin_index(confidence: Values, bins: int = 15) -> IntArray:
-    """Index b of the equal-width bin with b/B < p <= (b+1)/B; p = 0 belongs to bin 0."""
+    """Return the index b of the equal-width bin with b/B < p <= (b+1)/B; p = 0 belongs to bin 0.
+
+    >>> bin_index([0.0, 0.25, 0.26, 1.0], bins=4).tolist()
+    [0, 0, 1, 3]
+    """
     p = as_vector(confidence, "confidences")
     return np.clip(np.searchsorted(bin_edges(bins, p.dtype), p, side="left") - 1, 0, bins - 1)
 
 
 def chunk_of_rank(samples: int, bins: int) -> IntArray:
-    """Chunk number of the samples in rising order, in the sizes of `np.array_split`."""
+    """Return the chunk number of each rank, with the chunk sizes of `np.array_split`."""
     size, larger = divmod(samples, bins)
     return np.repeat(np.arange(bins), size + (np.arange(bins) < larger))
 
 
 def adaptive_index(confidence: FloatArray, bins: int) -> IntArray:
-    """Index of the adaptive bin of every sample; samples of equal confidence share the chunk of their middle rank."""
+    """Return the index of each sample's adaptive bin: the chunk of the middle rank of its confidence."""
     _, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
     last = np.cumsum(count) - 1
     middle = last - count // 2  # the lower of two middle ranks
@@ -57,7 +63,7 @@ def adaptive_index(confidence: FloatArray, bins: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Reliability table; one entry a bin, NaN for the means of an empty bin.
+    """Reliability table with one entry per bin; the means of an empty bin are NaN.
 
     `gap` is confidence minus accuracy: positive where the model is over-confident.
     """
@@ -75,9 +81,13 @@ class Reliability:
 
 
 def reliability(confidence: Values, correct: Values, bins: int = 15, *, adaptive: bool = False) -> Reliability:
-    """Count, mean confidence and accuracy of every bin.
+    """Return the number of samples, the mean confidence and the accuracy of each bin.
 
-    Edges of adaptive bins are the smallest confidence and then the largest one up to the end of each chunk.
+    The edges of adaptive bins are the smallest confidence, then the largest one up to the end of each chunk.
+
+    >>> table = reliability([0.3, 0.8, 0.9], [0, 1, 0], bins=2)
+    >>> table.count.tolist(), table.accuracy.tolist(), table.gap.round(2).tolist()
+    ([1, 2], [0.0, 0.5], [0.3, 0.35])
     """
     check_bins(bins)
     p, a = confidence_and_correct(confidence, correct)

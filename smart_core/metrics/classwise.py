@@ -1,8 +1,7 @@
-"""Classwise ECE, all at once or streamed over chunks of rows.
+"""Classwise ECE, all at once or streamed over chunks of rows, and the sums that its uncertainty needs.
 
-Column k of the probabilities is a binary forecast of [y = k]; the classwise ECE is the mean over all K
-columns of its ECE, (1/K) sum_k sum_b |sum_{i in (k, b)} (p_ik - [y_i = k])| / N, with the equal-width bins
-of `binning`.
+Column k of the probabilities is a binary forecast of [y = k]. The classwise ECE is the mean over all K columns of its
+ECE, (1/K) sum_k sum_b |sum_{i in (k, b)} (p_ik - [y_i = k])| / N, with the equal-width bins of `binning`.
 """
 
 from __future__ import annotations
@@ -16,13 +15,21 @@ from smart_core.metrics.arrays import MetricError, Values, probabilities_and_lab
 from smart_core.metrics.binning import bin_edges, check_bins
 
 HISTOGRAM_CHUNK = 1 << 20
+"""Probabilities that are scattered at a time."""
+
+MOST_GROUPS, FEWEST_GROUPS = 64, 16
+MOST_GROUPED_CELLS = 1 << 22
 
 
 class ClasswiseHistogram:
     """Running sums per class and bin: `count`, `sum_p`, `sum_p2` (squares) and `sum_y` (labels), each (K, B).
 
-    Memory is 4 K B numbers, whatever the number of rows. A row that sums to 1 has fewer than B entries
-    above 1/B, so only those are scattered; the first bin is what remains of the column totals.
+    Memory is 4 K B numbers for any number of rows. A row that sums to 1 has fewer than B entries above 1/B. Only those
+    are scattered; the first bin is the rest of the column totals.
+
+    >>> histogram = ClasswiseHistogram(classes=2, bins=2)
+    >>> histogram.update([[0.7, 0.3]], [0]).update([[0.4, 0.6]], [0]).per_class().round(3).tolist()
+    [0.45, 0.45]
     """
 
     def __init__(self, classes: int, bins: int = 15) -> None:
@@ -37,7 +44,7 @@ class ClasswiseHistogram:
 
     def update(self, probs: Values, labels: Values) -> ClasswiseHistogram:
         """Add rows of probabilities (n, K) with labels (n,); NumPy or torch on any device."""
-        # on the CPU: weighted bincounts on a GPU add in no fixed order, and MPS has no float64
+        # on the CPU: the order of additions in a weighted bincount on a GPU varies, and MPS has no float64
         matrix = _as_tensor(probs).cpu()
         y = _as_tensor(labels).cpu().reshape(-1).long()
         if matrix.ndim != 2 or matrix.shape[1] != self.classes:
@@ -56,7 +63,7 @@ class ClasswiseHistogram:
         return self
 
     def _add_compiled(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
-        """The same as `_add` in one loop."""
+        """Add rows in one compiled loop."""
         from smart_core.kernels.probability_rows import classwise_sums
 
         edges = bin_edges(self.bins, np.float32)
@@ -86,13 +93,13 @@ class ClasswiseHistogram:
         self.samples += probs.shape[0]
 
     def _scatter(self, cell: torch.Tensor, weights: torch.Tensor | None) -> NDArray[np.float64]:
-        """Sums per (class, bin) of the weights, or of ones, whose flat cell numbers are given."""
+        """Return the sums per (class, bin) of the weights, or of ones, by flat cell number."""
         sums = torch.bincount(cell, weights, minlength=self.classes * self.bins)
         # an empty scatter returns integers, whatever the weights
         return np.asarray(sums.double().cpu().numpy().reshape(self.classes, self.bins))
 
     def merge(self, other: ClasswiseHistogram) -> ClasswiseHistogram:
-        """Add the rows another histogram has seen."""
+        """Add the rows of another histogram."""
         if (other.classes, other.bins) != (self.classes, self.bins):
             raise MetricError("Histograms of different classes or bins cannot be merged.")
         self.count += other.count
@@ -103,29 +110,126 @@ class ClasswiseHistogram:
         return self
 
     def per_class(self) -> NDArray[np.float64]:
-        """Binary ECE of every column, (K,)."""
+        """Return the binary ECE of each column, (K,)."""
         if self.samples == 0:
             raise MetricError("There are no samples; a calibration metric needs at least one.")
         return np.asarray(np.abs(self.sum_p - self.sum_y).sum(axis=1) / self.samples)
 
     def ece(self) -> float:
-        """Classwise ECE, the mean of `per_class`."""
+        """Return the classwise ECE, the mean of `per_class`."""
         return float(self.per_class().mean())
 
 
 def _bin_of(values: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-    """`bin_index` for tensors: the number of inner edges strictly below each value."""
+    """Return `bin_index` of a tensor: the number of inner edges strictly below each value."""
     return torch.bucketize(values, edges[1:-1].contiguous(), right=False)
 
 
 def _as_tensor(values: Values) -> torch.Tensor:
     if isinstance(values, torch.Tensor):
-        return values.detach().cpu() if values.device.type == "mps" else values.detach()  # it has no float64
-    return torch.from_numpy(np.require(values, requirements=["C", "W"]))  # copies only a read-only or strided array
+        return values.detach()
+    return torch.from_numpy(np.require(values, requirements=["C", "W"]))  # copies only read-only or strided arrays
 
 
 def classwise_ece(probs: Values, labels: Values, bins: int = 15) -> float:
-    """Mean over all K columns (K from the width of `probs`, not from the labels seen) of the binary ECE."""
+    """Return the mean of the binary ECE over all K columns; K is the width of `probs`, also if labels are missing.
+
+    >>> round(classwise_ece([[0.5, 0.25, 0.25]], [0]), 4)
+    0.3333
+    """
     matrix, y = probabilities_and_labels(probs, labels)
     low_precision = isinstance(probs, torch.Tensor) and probs.dtype == torch.bfloat16  # edges are rounded to it too
     return ClasswiseHistogram(matrix.shape[1], bins).update(probs if low_precision else matrix, y).ece()
+
+
+class ClasswiseCells(ClasswiseHistogram):
+    """Classwise histogram that also keeps what an interval and a noise floor need, over G random groups of samples.
+
+    `group_residual` (G, K, B) holds sums of p - y, `null_residual` (G, K, B) the same for one set of labels drawn from
+    the probabilities, and `group_count` (G,) the sizes of the groups. Groups and drawn labels depend on the seed and
+    the position of a sample only, so that two evaluations of the same samples have the same groups. `first` is the
+    position of the first sample, for sums that are merged later.
+    """
+
+    def __init__(self, classes: int, bins: int = 15, seed: int = 0, first: int = 0) -> None:
+        super().__init__(classes, bins)
+        self.seed, self.first = seed, first
+        groups = group_number(classes, bins)
+        self.group_residual = np.zeros((groups, classes, bins), dtype=np.float32)
+        self.null_residual = np.zeros((groups, classes, bins), dtype=np.float32)
+        self.group_count = np.zeros(groups)
+
+    def _add(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
+        rows, first = probs.shape[0], self.first + self.samples
+        super()._add(probs, labels)
+        edges = torch.from_numpy(bin_edges(self.bins)).to(probs.dtype)
+        cell = _bin_of(probs, edges) + torch.arange(self.classes) * self.bins
+        group = torch.from_numpy(random_groups(first, rows, len(self.group_count)))
+        place = group[:, None] * (self.classes * self.bins) + cell
+        total = self._grouped(place.reshape(-1), probs.reshape(-1).double())
+        for sums, chosen in ((self.group_residual, labels), (self.null_residual, self._drawn_labels(probs, first))):
+            sums += total - self._grouped(place.gather(1, chosen[:, None])[:, 0], None)
+        self.group_count += np.bincount(group.numpy(), minlength=len(self.group_count))
+
+    def _grouped(self, place: torch.Tensor, weights: torch.Tensor | None) -> NDArray[np.float32]:
+        """Return the sums per group and cell of the weights, or of ones."""
+        sums = torch.bincount(place, weights, minlength=self.group_residual.size)
+        return np.asarray(sums.numpy().reshape(self.group_residual.shape), dtype=np.float32)
+
+    def _drawn_labels(self, probs: torch.Tensor, first: int) -> torch.Tensor:
+        """Draw a label from each row by inverting its cumulated probabilities."""
+        uniform = torch.from_numpy(random_uniforms(first, probs.shape[0], self.seed))
+        cumulated = probs.double().cumsum(1)
+        label = torch.searchsorted(cumulated, uniform[:, None] * cumulated[:, -1:])
+        return label[:, 0].clamp_(max=self.classes - 1)
+
+    def merge(self, other: ClasswiseHistogram) -> ClasswiseCells:
+        """Add the rows of other cells, which must start at the position where these end."""
+        if not isinstance(other, ClasswiseCells):
+            raise MetricError("Classwise cells merge with classwise cells only; a histogram has no groups to add.")
+        if (other.seed, other.first) != (self.seed, self.first + self.samples):
+            raise MetricError(
+                "Merged classwise cells must have the same seed and follow one another: create the second ones with "
+                f"seed={self.seed}, first={self.first + self.samples}."
+            )
+        super().merge(other)
+        self.group_residual += other.group_residual
+        self.null_residual += other.null_residual
+        self.group_count += other.group_count
+        return self
+
+
+def group_number(classes: int, bins: int) -> int:
+    """Return the number of groups: 64, fewer for very many cells, which bounds the memory."""
+    return int(np.clip(MOST_GROUPED_CELLS // (classes * bins), FEWEST_GROUPS, MOST_GROUPS))
+
+
+def _hashed(first: int, rows: int, salt: int) -> NDArray[np.uint64]:
+    """Return SplitMix64 of each sample position: independent of the chunks and of any order of the samples."""
+    offset = np.uint64((salt * 0xD1342543DE82EF95 + 1) % 2**64)
+    x = np.arange(first, first + rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + offset
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def random_groups(first: int, rows: int, groups: int) -> NDArray[np.int64]:
+    """Return the group of each sample position."""
+    return (_hashed(first, rows, 0) % np.uint64(groups)).astype(np.int64)
+
+
+def random_uniforms(first: int, rows: int, seed: int) -> NDArray[np.float64]:
+    """Return a number in [0, 1) for each sample position."""
+    return (_hashed(first, rows, seed + 1) >> np.uint64(11)).astype(np.float64) / 2**53
+
+
+def classwise_cells(probs: Values, labels: Values, bins: int = 15, seed: int = 0) -> ClasswiseCells:
+    """Return the cells of a whole array of probabilities (N, K).
+
+    >>> classwise_cells([[0.7, 0.3], [0.4, 0.6]], [0, 0], bins=2).count.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    matrix, y = probabilities_and_labels(probs, labels)
+    cells = ClasswiseCells(matrix.shape[1], bins, seed)
+    cells.update(matrix, y)
+    return cells

@@ -1,4 +1,4 @@
-"""Selective prediction: how the error falls when the least confident samples are turned away."""
+"""Selective prediction: how the error falls when the least confident samples are rejected."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from smart_core.metrics.arrays import Values, confidence_and_correct
 
 
 def risk_coverage(confidence: Values, correct: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Coverage k/N and risk (share of errors among the k most confident), k = 1..N.
+    """Return the coverage k/N and the risk (share of errors among the k most confident samples), k = 1..N.
 
-    Samples of equal confidence have no order; each counts with the mean error of its group, which is the
-    expectation of the curve over random orders of the tied samples.
+    Samples of equal confidence have no order. Each counts with the mean error of its group: the expectation of the
+    curve over random orders of the tied samples.
+
+    >>> coverage, risk = risk_coverage([0.9, 0.8, 0.8, 0.6], [1, 1, 0, 0])
+    >>> coverage.tolist(), risk.round(3).tolist()
+    ([0.25, 0.5, 0.75, 1.0], [0.0, 0.25, 0.333, 0.5])
     """
     p, a = confidence_and_correct(confidence, correct)
     order = np.argsort(-p, kind="stable")
@@ -23,11 +27,19 @@ def risk_coverage(confidence: Values, correct: Values) -> tuple[NDArray[np.float
 
 
 def aurc(confidence: Values, correct: Values) -> float:
-    """Area under the risk-coverage curve, (1/N) sum_k risk_k (expected over the order of ties)."""
+    """Return the area under the risk-coverage curve, (1/N) sum_k risk_k.
+
+    >>> aurc([0.9, 0.6], [1, 0])
+    0.25
+    """
     return float(risk_coverage(confidence, correct)[1].mean())
 
 
 def e_aurc(confidence: Values, correct: Values) -> float:
-    """Excess AURC: `aurc` minus that of a perfect ranking, in which every error comes last."""
+    """Return the excess AURC: `aurc` minus that of a perfect ranking, in which every error comes last.
+
+    >>> e_aurc([0.9, 0.6], [1, 0]), e_aurc([0.9, 0.6], [0, 1])
+    (0.0, 0.5)
+    """
     _, a = confidence_and_correct(confidence, correct)
     return aurc(confidence, correct) - aurc(a, a)

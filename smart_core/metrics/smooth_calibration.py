@@ -31,14 +31,19 @@ Vector = NDArray[np.float64]
 
 
 def residual_mass(confidence: Values, correct: Values) -> tuple[Vector, Vector]:
-    """Distinct confidences in rising order, and the sum of a - p over the samples of each, divided by N."""
+    """Return the distinct confidences in rising order, and the sum of a - p over the samples of each, divided by N.
+
+    >>> points, mass = residual_mass([0.8, 0.6, 0.8], [1, 1, 0])
+    >>> points.tolist(), mass.round(3).tolist()
+    ([0.6, 0.8], [0.133, -0.2])
+    """
     p, r = residuals(confidence, correct)
     points, group = np.unique(p, return_inverse=True)
     return points, np.bincount(group, weights=r, minlength=points.size) / p.size
 
 
 def smce(confidence: Values, correct: Values) -> float:
-    """Exact smooth calibration error of the top label.
+    """Return the exact smooth calibration error of the top label.
 
     >>> round(smce([0.8] * 10, [1] * 7 + [0] * 3), 12)
     0.1
@@ -47,7 +52,11 @@ def smce(confidence: Values, correct: Values) -> float:
 
 
 def smce_from_residuals(points: Vector, mass: Vector) -> float:
-    """smCE of residual `mass`, the sum of (a - p) / N, at each of the strictly rising `points` in [0, 1]."""
+    """Return the smCE of residual `mass`, the sum of (a - p) / N, at each of the strictly rising `points` in [0, 1].
+
+    >>> round(smce_from_residuals(np.array([0.6, 0.8]), np.array([0.1, -0.1])), 12)
+    0.02
+    """
     cumulated = np.cumsum(mass)
     total = float(cumulated[-1])
     gaps = np.diff(points)
@@ -61,7 +70,7 @@ def smce_from_residuals(points: Vector, mass: Vector) -> float:
 
 
 def _rising_l1_fit(values: list[float], weights: list[float]) -> tuple[float, list[float]]:
-    """min over h_1 <= h_2 <= ... of sum_j w_j |v_j - h_j|, and for each j the best h_j if it were the last.
+    """Return min over h_1 <= h_2 <= ... of sum_j w_j |v_j - h_j|, and for each j the best h_j if it were the last.
 
     The heap holds the kinks (place, change of slope) of x -> min over h_1 <= ... <= h_j <= x; adding
     w |x - v| puts a kink of 2 w at v, and cutting the rising end takes slope w off the rightmost kinks.
@@ -92,7 +101,7 @@ def _rising_l1_fit(values: list[float], weights: list[float]) -> tuple[float, li
 
 @dataclass(frozen=True)
 class Witness:
-    """The probe that attains smCE: phi at the distinct confidences `points`, and smCE itself."""
+    """The function phi that attains smCE, at the distinct confidences `points`, and smCE itself."""
 
     points: Vector
     phi: Vector
@@ -100,11 +109,14 @@ class Witness:
 
 
 def smce_witness(confidence: Values, correct: Values) -> Witness:
-    """A maximising phi, from the best monotone h by complementary slackness.
+    """Return a maximising phi, from the best monotone h by complementary slackness.
 
     With C_n >= 0 and psi = 1 - phi: psi = 0 wherever h rises, psi rises at full slope where C_j > h_j,
     falls at full slope where C_j < h_j, and is only Lipschitz where they are equal. The largest such psi is
     a shortest path.
+
+    >>> smce_witness([0.6, 0.8], [1, 0]).phi.round(12).tolist()
+    [-0.8, -1.0]
     """
     points, mass = residual_mass(confidence, correct)
     value = smce_from_residuals(points, mass)
@@ -128,9 +140,12 @@ def smce_witness(confidence: Values, correct: Values) -> Witness:
 
 
 def smce_batch(points: Vector, mass: Vector) -> Vector:
-    """smCE of every row of `mass` (R, P) on the same `points` (P,).
+    """Return the smCE of each row of `mass` (R, P) on the same `points` (P,).
 
     Equally spaced points are solved for all rows together, one array step per point; other points row by row.
+
+    >>> smce_batch(np.array([0.0, 0.5, 1.0]), np.array([[0.1, 0.0, -0.1], [0.0, 0.2, 0.0]])).round(12).tolist()
+    [0.1, 0.2]
     """
     mass = np.atleast_2d(mass)
     gaps = np.diff(points)

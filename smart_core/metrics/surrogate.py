@@ -22,7 +22,7 @@ Vector = NDArray[np.float64]
 
 
 def soft_weights(confidence: Vector, sigma: float, bins: int) -> Vector:
-    """w_ib as an (N, B) matrix whose rows sum to 1."""
+    """Return w_ib as an (N, B) matrix whose rows sum to 1."""
     centres = (np.arange(bins) + 0.5) / bins
     exponent = -((confidence[:, None] - centres) ** 2) / (2 * sigma**2)
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
@@ -36,7 +36,11 @@ def _bin_sums(confidence: Values, correct: Values, sigma: float, bins: int) -> t
 
 
 def soft_ece(confidence: Values, correct: Values, sigma: float = 0.05, bins: int = 15) -> float:
-    """SoftECE, bin-mean form: (1/N) sum_b |R_b|."""
+    """Return SoftECE, bin-mean form: (1/N) sum_b |R_b|.
+
+    >>> round(soft_ece([0.8] * 10, [1] * 7 + [0] * 3), 12)
+    0.1
+    """
     _, gap, n = _bin_sums(confidence, correct, sigma, bins)
     return float(np.abs(gap).sum() / n)
 
@@ -44,13 +48,21 @@ def soft_ece(confidence: Values, correct: Values, sigma: float = 0.05, bins: int
 def charbonnier_soft_ece(
     confidence: Values, correct: Values, sigma: float = 0.05, delta: float = 1e-3, bins: int = 15
 ) -> float:
-    """Charbonnier-SoftECE, bin-mean form: (1/N) sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b]."""
+    """Return Charbonnier-SoftECE, bin-mean form: (1/N) sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b].
+
+    >>> round(charbonnier_soft_ece([0.8] * 10, [1] * 7 + [0] * 3), 6)
+    0.099005
+    """
     mass, gap, n = _bin_sums(confidence, correct, sigma, bins)
     return float((np.hypot(gap, delta * mass) - delta * mass).sum() / n)
 
 
 def eps_agg(confidence: Values, correct: Values, sigma: float = 0.05, bins: int = 15) -> float:
-    """Bin-aggregation mismatch sum_b (1/N) sum_i w_ib |r_i - mu_b|, mu_b the soft bin mean of r = a - p."""
+    """Return the bin-aggregation mismatch sum_b (1/N) sum_i w_ib |r_i - mu_b|, mu_b the soft bin mean of r = a - p.
+
+    >>> round(eps_agg([0.8] * 10, [1] * 7 + [0] * 3), 12)
+    0.42
+    """
     p, r = residuals(confidence, correct)
     weights = soft_weights(p, sigma, bins)
     mass = weights.sum(axis=0)
@@ -59,9 +71,12 @@ def eps_agg(confidence: Values, correct: Values, sigma: float = 0.05, bins: int 
 
 
 def h_continuous(confidence: Values, correct: Values, sigma: float = 0.05, delta: float = 1e-3) -> float:
-    """H = (1/N) sum_i of the kernel mean over u of phi_delta(a_i - u), by Gauss-Legendre quadrature.
+    """Return H = (1/N) sum_i of the kernel mean over u of phi_delta(a_i - u), by Gauss-Legendre quadrature.
 
     The integral for a hit at p equals that for a miss at 1 - p, so one family of integrals serves both.
+
+    >>> round(h_continuous([0.8] * 10, [1] * 7 + [0] * 3), 4)
+    0.38
     """
     p, r = residuals(confidence, correct)
     distance = np.where(r + p > 0.5, 1 - p, p)  # from the outcome a
@@ -76,9 +91,7 @@ def h_continuous(confidence: Values, correct: Values, sigma: float = 0.05, delta
 
 
 def _graded_quadrature(sigma: float, delta: float, order: int = 10) -> tuple[Vector, Vector]:
-    """Nodes and weights on [0, 1]: panels no wider than sigma, and shrinking towards the bend of phi_delta at
-    0.
-    """
+    """Return nodes and weights on [0, 1]: panels no wider than sigma, shrinking towards the bend of phi_delta at 0."""
     even = np.linspace(0, 1, max(2, math.ceil(1 / sigma) + 1))
     first = float(even[1])
     smallest = min(max(delta, 1e-6), first)
@@ -90,7 +103,7 @@ def _graded_quadrature(sigma: float, delta: float, order: int = 10) -> tuple[Vec
 
 
 def kernel_radius(confidence: Vector, sigma: float) -> Vector:
-    """Kernel mean of |p - u| at each p, in closed form.
+    """Return the kernel mean of |p - u| at each p, in closed form.
 
     With lambda = 1/(2 sigma^2): [2 - e^{-lambda p^2} - e^{-lambda (1-p)^2}] / (2 lambda), divided by
     sqrt(pi / lambda) / 2 [erf(sqrt(lambda) p) + erf(sqrt(lambda) (1-p))].
@@ -104,13 +117,19 @@ def kernel_radius(confidence: Vector, sigma: float) -> Vector:
 
 
 def b_lambda(sigma: float = 0.05) -> float:
-    """Kernel bias B_lambda = sup over p in [0, 1] of the kernel mean of |p - u|, uniform density."""
+    """Return the kernel bias B_lambda = sup over p in [0, 1] of the kernel mean of |p - u|, uniform density.
+
+    >>> round(b_lambda(0.05), 4)
+    0.0399
+    """
     return float(kernel_radius(np.linspace(0, 0.5, 4097), sigma).max())  # symmetric about 1/2
 
 
 def b_lambda_bound(sigma: float = 0.05, kappa: float = 1.0) -> float:
-    """The paper's closed bound min(1, 2 kappa / (sqrt(pi) sqrt(lambda) erf(sqrt(lambda)))), lambda = 1/(2
-    sigma^2).
+    """Return the paper's closed bound min(1, 2 kappa / (sqrt(pi lambda) erf(sqrt(lambda)))), lambda = 1 / (2 sigma^2).
+
+    >>> round(b_lambda_bound(0.05), 4)
+    0.0798
     """
     root = 1 / (math.sqrt(2) * sigma)
     return min(1.0, 2 * kappa / (math.sqrt(math.pi) * root * math.erf(root)))

@@ -37,8 +37,8 @@ def test_the_numbers_are_those_of_the_metrics() -> None:
     found = diagnose(evaluation, 10)
     pair = evaluation.confidence, evaluation.correct
     assert found.ece == ece(*pair, 10)
-    assert found.floor == noise_floor("ece", evaluation.confidence, bins=10)
-    assert found.interval == interval("ece", *pair, floor=found.floor, bins=10)
+    assert found.floor == noise_floor("ece", evaluation, bins=10)
+    assert found.interval == interval("ece", evaluation, floor=found.floor, bins=10)
     assert found.beyond_noise
     assert found.direction == "over-confident"
 

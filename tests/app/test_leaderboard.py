@@ -11,8 +11,7 @@ from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.experiments import Comparison, MethodResult
-from smart_core.metrics.floor import Floor
-from smart_core.metrics.intervals import Interval
+from smart_core.metrics import Floor, Interval
 
 
 def row(id: str, *values: float, seeds: int = 5, **changed: list[float]) -> LeaderboardRow:

@@ -14,8 +14,7 @@ import smart_core as sc
 from smart_core.errors import CalibrationError, ExportError
 from smart_core.experiments.compare import Comparison, MethodResult
 from smart_core.export.tables import comparison_csv, comparison_json, comparison_latex, escaped
-from smart_core.metrics.floor import Floor
-from smart_core.metrics.intervals import Interval
+from smart_core.metrics import Floor, Interval
 from tests.data.files import example
 
 NAMES = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")

@@ -12,8 +12,7 @@ from smart_core.experiments.compare import Comparison, MethodResult
 from smart_core.figures.chart import Chart
 from smart_core.figures.leaderboard import leaderboard_plot
 from smart_core.figures.theme import palette, style
-from smart_core.metrics.floor import Floor
-from smart_core.metrics.intervals import Interval
+from smart_core.metrics import Floor, Interval
 from tests.figures.samples import NASTY, named, texts
 
 

@@ -15,6 +15,13 @@ Vector = NDArray[np.float64]
 NODES = 120_000
 
 
+def beta_sample(samples: int = 2000, seed: int = 0, shift: float = 0.0) -> tuple[Vector, NDArray[np.bool_]]:
+    """Confidences 0.2 + 0.75 Beta(3, 1.5), and answers that are right with probability p - shift."""
+    generator = np.random.default_rng(seed)
+    p = 0.2 + 0.75 * generator.beta(3, 1.5, samples)
+    return p, generator.random(samples) < p - shift
+
+
 @dataclass(frozen=True)
 class TopLabelLaw:
     """p = 0.1 + 0.9 Beta(shape), P(correct | p) = truth(p)."""

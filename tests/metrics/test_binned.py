@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable
 from random import Random
 from typing import Literal
@@ -16,7 +15,6 @@ from netcal.metrics import ECE as NetcalECE
 from netcal.metrics import MCE as NetcalMCE
 from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
 
-from smart_core.metrics import binned
 from smart_core.metrics.arrays import top_label
 from smart_core.metrics.binned import adaece, ece, ece_l2, ece_l2_debiased, mce
 from tests.metrics.samples import Pair, forecasts, probabilities, small_sets
@@ -119,9 +117,3 @@ def test_numpy_torch_and_lists_agree(metric: Metric) -> None:
     assert metric(torch.from_numpy(p).requires_grad_(), torch.from_numpy(a)) == expected
     assert metric(p.tolist(), a.tolist()) == expected
     assert isinstance(expected, float)
-
-
-def test_docstring_examples() -> None:
-    result = doctest.testmod(binned)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -8,8 +8,7 @@ import torch
 from torchmetrics.functional.classification import binary_calibration_error
 
 from smart_core.errors import CalibrationError
-from smart_core.metrics.classwise import ClasswiseHistogram, classwise_ece
-from smart_core.metrics.classwise_cells import ClasswiseCells, classwise_cells
+from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram, classwise_cells, classwise_ece
 from tests.metrics.samples import probabilities
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import time
 from collections.abc import Callable
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import diags, vstack
 
-from smart_core.metrics import smooth_calibration
 from smart_core.metrics.smooth_calibration import smce, smce_batch, smce_from_residuals, smce_witness
 from tests.metrics.samples import Pair, forecasts, small_sets
 
@@ -134,9 +132,3 @@ def test_ten_times_the_samples_take_far_less_than_a_hundred_times_as_long(sample
 def test_torch_and_numpy_agree() -> None:
     p, a = forecasts(200)
     assert smce(torch.from_numpy(p), torch.from_numpy(a)) == smce(p.tolist(), a)
-
-
-def test_docstring_examples() -> None:
-    result = doctest.testmod(smooth_calibration)
-    assert result.attempted > 0
-    assert result.failed == 0

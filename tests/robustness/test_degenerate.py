@@ -120,7 +120,7 @@ def test_floors(name: str) -> None:
     data: Problem = problem(name)
     confidence, _ = sc.metrics.top_label(softmax(data.logits), data.labels)
     for metric in ("ece", "adaece", "smece", "smce"):
-        floor = sc.metrics.noise_floor(metric, confidence, draws=200)
+        floor = sc.metrics.noise_floor(metric, sc.metrics.Samples(confidence), draws=200)
         assert 0 <= floor.mean <= 1, metric
         assert 0 <= floor.q95 <= 1, metric
 

@@ -1,11 +1,11 @@
-"""The band of the smoothed curve: coverage of a known accuracy, the textbook width, and its open ends."""
+"""Bands of the reliability diagram: coverage of a known accuracy, the textbook width, and their open ends."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from smart_core.metrics.smooth_curve import effective_samples, smooth_band
+from smart_core.metrics.bands import bootstrap_reliability_band, effective_samples, smooth_band
 from smart_core.metrics.smooth_ece import smooth_reliability
 from tests.metrics.samples import forecasts
 
@@ -66,3 +66,14 @@ def test_one_sample_says_next_to_nothing() -> None:
     band = smooth_band([0.5], [1], 0.5)
     assert np.isfinite(band.low).all()
     assert band.low[128] < 0.5 < band.high[128]
+
+
+def test_reliability_band_holds_the_accuracy_and_stays_open_without_misses() -> None:
+    p = np.repeat([0.5, 0.95], [400, 20])
+    a = np.concatenate([np.arange(400) % 2, np.ones(20)])
+    band = bootstrap_reliability_band(p, a, bins=10)
+    half, top = 4, 9
+    assert band.low[half] == pytest.approx(0.5 - 1.96 * 0.025, abs=0.006)
+    assert band.high[half] == pytest.approx(0.5 + 1.96 * 0.025, abs=0.006)
+    assert band.low[top] < 0.95
+    assert np.isnan(band.low[0])

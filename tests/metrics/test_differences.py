@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,16 +12,14 @@ from scipy.stats import ttest_rel
 
 from smart_core import metrics
 from smart_core.errors import CalibrationError
-from smart_core.metrics.classwise_cells import classwise_cells
-from smart_core.metrics.difference import paired_difference
-from smart_core.metrics.paired import compare_all, holm
+from smart_core.metrics import Samples, classwise_cells, compare_all, holm, paired_difference
 from tests.metrics.simulated import softmax
 
 
-def _evaluation(z: np.ndarray, y: np.ndarray) -> SimpleNamespace:
+def _evaluation(z: np.ndarray, y: np.ndarray) -> Samples:
     p = softmax(z)
     label = p[np.arange(y.size), y]
-    return SimpleNamespace(
+    return Samples(
         confidence=p.max(axis=1),
         correct=p.argmax(axis=1) == y,
         nll=-np.log(label),
@@ -32,7 +29,7 @@ def _evaluation(z: np.ndarray, y: np.ndarray) -> SimpleNamespace:
 
 
 @pytest.fixture(scope="module")
-def evaluations() -> dict[str, SimpleNamespace]:
+def evaluations() -> dict[str, Samples]:
     generator = np.random.default_rng(0)
     z = 2 * generator.standard_normal((3000, 5))
     q = softmax(z)
@@ -107,13 +104,13 @@ def test_the_difference_is_that_of_the_plug_in_values(metric: str, evaluations: 
 
 def test_what_cannot_be_paired_is_said(evaluations: dict) -> None:
     a = evaluations["far"]
-    short = SimpleNamespace(confidence=a.confidence[:9], correct=a.correct[:9], nll=a.nll[:9], cells=None)
+    short = Samples(confidence=a.confidence[:9], correct=a.correct[:9], nll=a.nll[:9], cells=None)
     for metric, message in (("ece", "9 and 3000"), ("nll", "3000 and 9"), ("cece", "needs the classwise sums")):
         with pytest.raises(CalibrationError, match=message):
             paired_difference(metric, a, short)
     with pytest.raises(CalibrationError, match="choose one of"):
         paired_difference("mce", a, a)
-    short.cells = classwise_cells(np.full((9, 5), 0.2), np.zeros(9, dtype=int))
+    short = Samples(cells=classwise_cells(np.full((9, 5), 0.2), np.zeros(9, dtype=int)))
     with pytest.raises(CalibrationError, match="differ in classes, bins or samples"):
         paired_difference("cece", a, short)
 
@@ -123,9 +120,7 @@ def test_seventeen_methods_of_fifty_thousand_samples_are_compared_in_seconds() -
     generator = np.random.default_rng(0)
     t = generator.beta(5, 1, 50_000)
     correct = generator.random(t.size) < t
-    many = {
-        str(i): SimpleNamespace(confidence=np.clip(t ** (1 + 0.02 * i), 0.01, 1), correct=correct) for i in range(17)
-    }
+    many = {str(i): Samples(confidence=np.clip(t ** (1 + 0.02 * i), 0.01, 1), correct=correct) for i in range(17)}
     for metric, seconds in (("ece", 3), ("adaece", 4), ("smce", 12), ("smece", 12)):
         start = time.process_time()
         found = compare_all(metric, many)
@@ -140,7 +135,7 @@ def test_a_handful_of_samples_tells_no_errors_apart(metric: str) -> None:
     """A coin called with 0.95 either way: the errors are equal, and a few throws that agree would show otherwise."""
     for samples in (2, 5, 24):
         heads = np.ones(samples, dtype=bool)
-        pair = [SimpleNamespace(confidence=np.full(samples, p), correct=heads) for p in (0.05, 0.95)]
+        pair = [Samples(confidence=np.full(samples, p), correct=heads) for p in (0.05, 0.95)]
         found = paired_difference(metric, *pair)
         assert (found.low, found.high, found.p_value) == (-1.0, 1.0, 1.0)
         assert found.mean == pytest.approx(0.9, abs=0.05)

@@ -1,4 +1,4 @@
-"""Intervals of a mean: of per-sample losses, skewed as they may be, and of a share of successes."""
+"""Intervals and tests of a mean: of per-sample losses, which may be skewed, and of a share of successes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from scipy.special import ndtri, stdtr, stdtrit
 Vector = NDArray[np.float64]
 Range = tuple[float, float]
 
+ROUNDING = 1e-6
+"""Values that differ by no more, or by this share of their size, count as equal."""
+
+FEW = 10
+"""Number of values below which their own spread says too little about the others."""
+
 
 def hall_transform(t: float, skewness: float, samples: int) -> float:
-    """Hall's (1992) monotone cubic of the t statistic, which takes the skewness g out to order 1/sqrt(N).
+    """Return Hall's (1992) monotone cubic of the t statistic, which removes the skewness g to order 1/sqrt(N).
 
     h(t) = t + a t^2 / 3 + a^2 t^3 / 27 + a / 6 with a = g / sqrt(N).
     """
@@ -20,51 +26,35 @@ def hall_transform(t: float, skewness: float, samples: int) -> float:
 
 
 def hall_inverse(value: float, skewness: float, samples: int) -> float:
-    """The t with hall_transform(t) = value."""
+    """Return the t with hall_transform(t) = value."""
     a = skewness / np.sqrt(samples)
     if abs(a) < 1e-9:
         return value
     return float(3 / a * (np.cbrt(1 + a * (value - a / 6)) - 1))
 
 
-ROUNDING = 1e-14
-"""Values that differ by no more, or by this share of their size, are equal."""
-
-
-def _moments(values: Vector, grain: float = ROUNDING) -> tuple[float, float, float]:
-    """Mean, its standard error, and the skewness of the values; both 0 where they are equal up to the `grain`."""
+def _moments(values: Vector) -> tuple[float, float, float]:
+    """Return the mean, its standard error, and the skewness of the values; the last two are 0 for equal values."""
     mean = float(values.mean())
     centred = values - mean
     sd = float(np.sqrt((centred**2).mean()))
-    if values.size < 2 or sd <= grain * max(1.0, abs(mean)):
+    if values.size < 2 or sd <= ROUNDING * max(1.0, abs(mean)):
         return mean, 0.0, 0.0
-    skewness = float((centred**3).mean() / sd**3)
-    return mean, sd / np.sqrt(values.size - 1), skewness
+    return mean, sd / np.sqrt(values.size - 1), float((centred**3).mean() / sd**3)
 
 
-FEW = 10
-"""Values, below which their own scatter says too little of how far others may lie away."""
+def mean_interval(values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf)) -> Range:
+    """Return the interval of E[value] by the skewness-corrected t statistic; values beyond the `bounds` widen them.
 
-
-def unseen_share(samples: int, level: float) -> float:
-    """The largest share of all samples that N samples may miss with probability 1 - level: 3 / N, nearly, at 95 %."""
-    return float(1 - (1 - level) ** (1 / samples))
-
-
-def mean_interval(
-    values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf), grain: float = ROUNDING
-) -> tuple[float, float]:
-    """Interval of E[value] by the skewness-corrected t statistic (mean - E) / se; values lie within `bounds`,
-    or widen them.
-
-    One value says nothing: the bounds are the interval. Where all values are equal up to the `grain`, or there are
-    fewer than `FEW`, the share of them that may not have been seen may be anything within the bounds.
+    The interval of a single value is the bounds. If all values are equal, or there are fewer than `FEW`, a share of all
+    samples may be anything within the bounds: the largest share that N samples miss with probability 1 - level, about
+    3 / N at 95 %.
     """
     least, most = min(bounds[0], float(values.min())), max(bounds[1], float(values.max()))
     if values.size < 2:
         return least, most
-    mean, error, skewness = _moments(values, grain)
-    share = unseen_share(values.size, level)
+    mean, error, skewness = _moments(values)
+    share = float(1 - (1 - level) ** (1 / values.size))
     unseen = mean - share * (mean - least), mean + share * (most - mean)
     if error == 0.0:
         return unseen
@@ -76,7 +66,7 @@ def mean_interval(
 
 
 def mean_p_value(values: Vector, bounds: Range = (-np.inf, np.inf)) -> float:
-    """Two-sided p-value of E[value] = 0 by the same statistic: 1 - the highest level whose interval leaves out 0."""
+    """Return the two-sided p-value of E[value] = 0: 1 - the highest level whose interval leaves out 0."""
     mean, error, skewness = _moments(values)
     if values.size < 2 or (error == 0.0 and mean == 0.0):
         return 1.0
@@ -89,8 +79,8 @@ def mean_p_value(values: Vector, bounds: Range = (-np.inf, np.inf)) -> float:
     return max(by_t, float((1 / (1 + abs(mean) / opposite)) ** values.size))
 
 
-def wilson_interval(successes: float, samples: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a success probability."""
+def wilson_interval(successes: float, samples: int, level: float = 0.95) -> Range:
+    """Return Wilson's score interval of a success probability."""
     z = float(ndtri((1 + level) / 2))
     share, weight = successes / samples, z**2 / samples
     centre = (share + weight / 2) / (1 + weight)

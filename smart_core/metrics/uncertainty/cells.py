@@ -1,0 +1,169 @@
+"""Residuals summed over cells of the confidence axis, and their sampling distribution.
+
+With residual r = p - a, the sum over cell c divided by N is D_c; its population value is mu_c = E[r; c]. Calibration
+errors are functions of D, and D is a mean of N independent vectors: nearly normal around mu. Its variance under a
+*hypothetical* mu follows from the confidences alone, because a is 0 or 1:
+
+    E[r^2; c] = E[p - p^2; c] + (mu_c / pi_c) E[2 p - 1; c],    pi_c = P(c),
+
+for an accuracy p - mu_c / pi_c in cell c. An estimate from the labels would be 0 in cells without an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smart_core.metrics.binning import adaptive_index, bin_index, chunk_of_rank
+from smart_core.types import FloatArray, IntArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+PSEUDO_COUNT = 3.0
+"""Right and wrong answers that are added to those of N samples: if none of N is wrong, up to 3 / N of all may be (the
+rule of three)."""
+
+
+def cell_index(metric: str, confidence: FloatArray, bins: int, *, fine: bool = False) -> tuple[IntArray, int]:
+    """Return the cell of each sample and the number of cells of ece, mce, adaece, smce or smece.
+
+    smCE takes the nearest of equally spaced points from 0 to 1, SmoothECE equal cells. `fine` ones come close enough to
+    the exact values to be compared with them.
+    """
+    if metric in ("ece", "mce"):
+        return bin_index(confidence, bins), bins
+    if metric == "adaece":
+        bins = min(bins, confidence.size)
+        return adaptive_index(confidence, bins), bins
+    p = confidence.astype(np.float64)
+    if metric == "smce":
+        points = 81 if fine else 41
+        return np.rint(p * (points - 1)).astype(np.int64), points
+    # finer than the kernel of a calibrated model, whose width goes as (variance of p - a, over N)^(1/3)
+    width = 0.4 * np.cbrt(max(float((p * (1 - p)).mean()), 1e-6) / p.size)
+    cells = 512 if fine else 256 if width < 1 / 128 else 128
+    return np.minimum((p * cells).astype(np.int64), cells - 1), cells
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Means over all N samples, each (C,): `share` P(c), `p` E[p; c], `p2` E[p^2; c] and `gap` D_c.
+
+    `index` and `residual` (N,) are kept for covariances. `drift` (C, C) is how D moves when the share of the samples in
+    a cell changes; None for cells with fixed edges.
+    """
+
+    index: IntArray
+    residual: Vector
+    share: Vector
+    p: Vector
+    p2: Vector
+    gap: Vector
+    drift: Matrix | None = None
+
+    @property
+    def samples(self) -> int:
+        """Number of samples N."""
+        return self.residual.size
+
+    @property
+    def cells(self) -> int:
+        """Number of cells C."""
+        return self.gap.size
+
+
+def cell_sums(metric: str, confidence: FloatArray, correct: Vector, bins: int) -> CellSums:
+    """Return the sums over the cells of a metric."""
+    index, cells = cell_index(metric, confidence, bins)
+    p = confidence.astype(np.float64)
+    r = p - correct
+    share, mean_p, mean_p2, gap = (np.bincount(index, w, minlength=cells) / p.size for w in (None, p, p * p, r))
+    drift = quantile_drift(confidence, share, gap) if metric == "adaece" else None
+    return CellSums(index, r, share, mean_p, mean_p2, gap, drift)
+
+
+def quantile_drift(confidence: FloatArray, share: Vector, gap: Vector) -> Matrix:
+    """Return the drift of cells that are cut at sample quantiles, in rising order of confidence.
+
+    If the share of samples below an edge e rises by d, the sample quantile moves down until it is restored, and
+    residual mass d g(e), g(e) = E[r | p = e], passes from the cell below to the cell above. g(e) is the mean of the two
+    neighbouring cells' residual means. Tied confidences hold an edge in place.
+    """
+    rising, cells = np.sort(confidence), gap.size
+    first = np.flatnonzero(np.diff(chunk_of_rank(confidence.size, cells))) + 1
+    mean = gap / np.maximum(share, 1e-300)
+    at_edge = np.where(rising[first] == rising[first - 1], 0.0, (mean[:-1] + mean[1:]) / 2)
+    passed = at_edge[:, None] * np.tril(np.ones((cells, cells)))[:-1]  # row e, column c: cell c lies below edge e
+    drift = np.zeros((cells, cells))
+    drift[:-1] -= passed
+    drift[1:] += passed
+    return drift
+
+
+def cross_covariance(a: CellSums, b: CellSums) -> Matrix:
+    """Return N times the covariance of the cell sums of two sets of confidences on the same samples, (C_a, C_b)."""
+    pair = a.index * b.cells + b.index
+
+    def moment(weights: Vector | None) -> Matrix:
+        total = np.bincount(pair, weights=weights, minlength=a.cells * b.cells)
+        return total.reshape(a.cells, b.cells) / a.samples
+
+    result = moment(a.residual * b.residual)
+    mean_a, mean_b = a.gap, b.gap
+    if a.drift is not None and b.drift is not None:
+        result = result + a.drift @ moment(b.residual) + moment(a.residual) @ b.drift.T
+        result = result + a.drift @ moment(None) @ b.drift.T
+        mean_a, mean_b = a.gap + a.drift @ a.share, b.gap + b.drift @ b.share
+    return np.asarray(result - np.outer(mean_a, mean_b))
+
+
+def joint_covariance(parts: list[CellSums]) -> Matrix:
+    """Return N times the covariance of all cell sums of all parts, one after the other."""
+    return np.block([[cross_covariance(a, b) for b in parts] for a in parts])
+
+
+def correlated_normals(covariance: Matrix, draws: int, generator: np.random.Generator) -> Matrix:
+    """Return normal vectors (draws, C) of unit variance with the correlations of `covariance`.
+
+    If there are enough draws, the independent normals behind them get mean 0 and covariance 1 exactly, so that the
+    spread of a sum over cells does not depend on the seed. Empty cells are independent.
+    """
+    sd = np.sqrt(np.maximum(np.diag(covariance), 0))
+    used = sd > 1e-12
+    scale = np.where(used, sd, 1.0)
+    correlation = np.where(np.outer(used, used), covariance / np.outer(scale, scale), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    value, vector = np.linalg.eigh(correlation)
+    normals = generator.standard_normal((draws, sd.size))
+    if draws >= 2 * sd.size:
+        normals -= normals.mean(axis=0)
+        normals = np.linalg.solve(np.linalg.cholesky(normals.T @ normals / draws), normals.T).T
+    return np.asarray(normals @ (vector * np.sqrt(np.maximum(value, 0))).T)
+
+
+def hypothetical_variance(sums: CellSums, mu: Vector) -> Vector:
+    """Return N times the variance of D_c, (C,), if the population residuals were `mu`."""
+    of_labels = np.maximum(sums.p - sums.p2, 0)
+    size = np.maximum(sums.share, 1e-300)
+    second = of_labels + mu / size * (2 * sums.p - sums.share)
+    fixed_confidences = second - mu**2 / size
+    of_mean = -(mu**2)
+    if sums.drift is not None:
+        observed = np.bincount(sums.index, weights=sums.residual**2, minlength=sums.cells) / sums.samples
+        of_mean = np.diag(cross_covariance(sums, sums)) - observed
+    return np.asarray(np.maximum(np.maximum(second + of_mean, fixed_confidences), 0.05 * of_labels + 1e-15))
+
+
+def standard_errors(sums: CellSums) -> Vector:
+    """Return the standard error of D_c, (C,): the larger of a calibrated model's and of one of about this accuracy.
+
+    The accuracy is that with `PSEUDO_COUNT` right and as many wrong answers added, spread over the cells as the
+    samples.
+    """
+    n = sums.samples
+    accuracy = (n * (sums.p - sums.gap) + PSEUDO_COUNT * sums.share) / (n + 2 * PSEUDO_COUNT)
+    variances = [hypothetical_variance(sums, mu) for mu in (np.zeros(sums.cells), sums.p - accuracy)]
+    return np.asarray(np.sqrt(np.maximum(*variances) / n))

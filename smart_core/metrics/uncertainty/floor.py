@@ -1,0 +1,95 @@
+"""Noise floor: what a metric would be for a perfectly calibrated model with these confidences.
+
+Labels are drawn from the confidences themselves, a_i ~ Bernoulli(p_i). The mean of the metric over such draws is its
+bias for a calibrated model; a value below the 95 % quantile is no evidence of miscalibration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from smart_core.metrics.arrays import Evaluated, MetricError, confidences, needed
+from smart_core.metrics.binning import check_bins
+from smart_core.metrics.smooth_calibration import smce_batch
+from smart_core.metrics.smooth_ece import smece_batch
+from smart_core.metrics.uncertainty.cells import cell_index
+from smart_core.metrics.uncertainty.classwise import calibrated_distribution
+from smart_core.types import FloatArray
+
+Vector = NDArray[np.float64]
+
+FLOOR_METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Mean and 95 % quantile of the metric of a calibrated model, the number of draws, and the drawn `values`."""
+
+    mean: float
+    q95: float
+    draws: int
+    values: Vector = field(repr=False, compare=False, default_factory=lambda: np.zeros(0))
+
+
+def noise_floor(metric: str, evaluation: Evaluated, *, bins: int = 15, draws: int = 1000, seed: int = 0) -> Floor:
+    """Return the noise floor of ece, adaece, mce, smce, smece or cece.
+
+    It needs the confidences of the evaluation, for cece its classwise `cells`. cece sums over many cells and is close
+    to normal: its mean and spread are computed, and its `values` are equally likely quantiles.
+
+    >>> from smart_core.metrics import Samples
+    >>> floor = noise_floor("ece", Samples(confidence=[0.5] * 400))
+    >>> round(floor.mean, 2), round(floor.q95, 2)
+    (0.02, 0.05)
+    """
+    if metric not in FLOOR_METRICS:
+        raise MetricError(f"There is no noise floor of '{metric}'; choose one of {', '.join(FLOOR_METRICS)}.")
+    if metric == "cece":
+        mean, sd = calibrated_distribution(needed(evaluation, "cells", metric))
+        values = np.maximum(mean + sd * ndtri((np.arange(draws) + 0.5) / draws), 0.0)
+        return Floor(mean, mean + 1.645 * sd, draws, values)
+    check_bins(bins)
+    values = _calibrated_values(metric, confidences(needed(evaluation, "confidence", metric)), bins, draws, seed)
+    return Floor(float(values.mean()), float(np.quantile(values, 0.95)), draws, values)
+
+
+def _calibrated_values(metric: str, p: FloatArray, bins: int, draws: int, seed: int) -> Vector:
+    """Return draws of the metric with labels drawn from the confidences."""
+    index, cells = cell_index(metric, p, bins, fine=True)
+    groups = 1 if metric in ("smce", "smece") else 24
+    gap = _calibrated_gaps(p.astype(np.float64), index.astype(np.int64), cells, groups, draws, seed)
+    if metric == "smce":
+        return smce_batch(np.linspace(0, 1, cells), gap)
+    if metric == "smece":
+        return smece_batch(gap)
+    if metric == "mce":
+        share = np.bincount(index, minlength=cells) / p.size
+        return np.asarray((np.abs(gap[:, share > 0]) / share[share > 0]).max(axis=1))
+    return np.asarray(np.abs(gap).sum(axis=1))
+
+
+def _calibrated_gaps(p: Vector, index: NDArray[np.int64], cells: int, groups: int, draws: int, seed: int) -> Vector:
+    """Return draws (draws, cells) of the sum over each cell of (p - a) / N.
+
+    Samples of nearly equal confidence are drawn together: each cell is cut into `groups` of neighbouring confidences,
+    whose number of hits is binomial with their mean (the spread of p within a group is negligible).
+    """
+    order = np.lexsort((p, index))
+    sorted_index, sorted_p = index[order], p[order]
+    count = np.bincount(index, minlength=cells)
+    rank = np.arange(p.size) - np.repeat(np.cumsum(count) - count, count)
+    group = sorted_index * groups + rank * groups // np.maximum(count[sorted_index], 1)
+    size = np.bincount(group, minlength=cells * groups)
+    used = size > 0
+    total = np.bincount(group, weights=sorted_p, minlength=cells * groups)[used]
+    mean = np.clip(total / size[used], 0, 1)
+    cell = np.flatnonzero(used) // groups
+    hits = np.random.default_rng(seed).binomial(size[used], mean, size=(draws, mean.size))
+    starts = np.flatnonzero(np.diff(cell, prepend=-1))
+    gap = np.zeros((draws, cells))
+    gap[:, cell[starts]] = np.add.reduceat(total - hits, starts, axis=1) / p.size
+    return gap

@@ -1,0 +1,151 @@
+"""Confidence intervals of the population value of a metric.
+
+The population value is what the same metric, with the same bins, would be on infinitely many samples of the same
+distribution. Plug-in calibration errors are biased upwards, by an amount that depends on how the errors are spread over
+the bins. Their intervals allow for the largest bias there can be (see `bounds`), and the noise floor decides whether
+they leave out 0. NLL, Brier score and accuracy are means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smart_core.metrics.arrays import Evaluated, MetricError, losses, needed, residuals
+from smart_core.metrics.binned import adaece, ece
+from smart_core.metrics.proper import LARGEST_BRIER, LARGEST_NLL
+from smart_core.metrics.smooth_calibration import smce
+from smart_core.metrics.smooth_ece import smece
+from smart_core.metrics.uncertainty.classwise import NORMAL_ABOVE, classwise_bounds
+from smart_core.metrics.uncertainty.floor import Floor, noise_floor
+from smart_core.metrics.uncertainty.means import Range, mean_interval, wilson_interval
+from smart_core.metrics.uncertainty.top_label import top_label_bounds
+
+Vector = NDArray[np.float64]
+
+DESCRIPTIONS = {
+    "ece": "the population ECE with these {bins} equal-width bins",
+    "adaece": "the population AdaECE with bins at the population's {bins}-quantiles",
+    "cece": "the population classwise ECE with these {bins} bins",
+    "smce": "the population smooth calibration error",
+    "smece": "the population SmoothECE",
+    "nll": "the expected negative log-likelihood (skewness-corrected t)",
+    "brier": "the expected Brier score (skewness-corrected t)",
+    "accuracy": "the probability of a correct top label (Wilson)",
+}
+
+LOSS_BOUNDS: dict[str, Range] = {"nll": (0.0, LARGEST_NLL), "brier": (0.0, LARGEST_BRIER), "accuracy": (0.0, 1.0)}
+"""Smallest and largest value of one sample, for the metrics that are means."""
+
+TOO_FEW = 25
+"""Samples, and wrong answers to be expected, below which residual sums are not taken for normal."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval that holds the population value in `level` of all test sets or more; `of` names that value."""
+
+    low: float
+    high: float
+    level: float
+    of: str
+
+
+def interval(
+    metric: str,
+    evaluation: Evaluated,
+    *,
+    bins: int = 15,
+    level: float = 0.95,
+    seed: int = 0,
+    floor: Floor | None = None,
+) -> Interval:
+    """Return the interval of the population value of ece, adaece, cece, smce, smece, nll, brier or accuracy.
+
+    `floor` is the metric's noise floor for this evaluation, if it is known already.
+
+    >>> from smart_core.metrics import Samples
+    >>> found = interval("ece", Samples(confidence=[0.8] * 500, correct=[1] * 300 + [0] * 200))
+    >>> round(found.low, 2), round(found.high, 2)
+    (0.16, 0.24)
+    """
+    if metric not in DESCRIPTIONS:
+        raise MetricError(f"There is no interval of '{metric}'; choose one of {', '.join(DESCRIPTIONS)}.")
+    if not 0 < level < 1:
+        raise MetricError(f"The level must lie between 0 and 1, not {level}.")
+    if metric == "accuracy":
+        hits = sample_losses(metric, evaluation)
+        low, high = wilson_interval(float(hits.sum()), hits.size, level)
+    elif metric in LOSS_BOUNDS:
+        low, high = mean_interval(sample_losses(metric, evaluation), level, LOSS_BOUNDS[metric])
+    else:
+        low, high = _error_interval(metric, evaluation, bins, level, seed, floor)
+    if metric == "cece":
+        bins = evaluation.cells.bins
+    return Interval(float(low), float(high), level, DESCRIPTIONS[metric].format(bins=bins))
+
+
+def sample_losses(metric: str, evaluation: Evaluated) -> Vector:
+    """Return the values per sample whose mean is nll, brier or accuracy."""
+    return losses(needed(evaluation, "correct" if metric == "accuracy" else metric, metric), metric)
+
+
+def plug_in(metric: str, evaluation: Evaluated, bins: int) -> float:
+    """Return the value of the metric on these samples."""
+    if metric in LOSS_BOUNDS:
+        return float(sample_losses(metric, evaluation).mean())
+    if metric == "cece":
+        return float(needed(evaluation, "cells", metric).ece())
+    pair = needed(evaluation, "confidence", metric), needed(evaluation, "correct", metric)
+    if metric in ("ece", "adaece"):
+        return (ece if metric == "ece" else adaece)(*pair, bins)
+    return (smce if metric == "smce" else smece)(*pair)
+
+
+def _error_interval(
+    metric: str, evaluation: Evaluated, bins: int, level: float, seed: int, floor: Floor | None
+) -> Range:
+    """Return the interval of a calibration error.
+
+    By M(mu + noise) <= M(mu) + M(noise), the plug-in less the floor's quantile is a lower bound of the population error
+    M(mu). It decides whether the interval leaves out 0, so that a calibrated model's holds 0 in `level` of all sets.
+
+    No calibration error is smaller than the mean gap, and smCE is hardly larger where the errors have one sign: where a
+    test set shows a small gap by chance, its plug-in is too small, too. The interval of smCE therefore reaches the
+    largest mean gap that the accuracy allows. So do all where few wrong answers are to be expected; they also reach
+    down to the smallest.
+    """
+    value = plug_in(metric, evaluation, bins)
+    if metric == "cece":
+        cells = evaluation.cells
+        low, high = classwise_bounds(cells).interval(level)
+        expected, excess = float((cells.sum_p - cells.sum_p2).sum()), 1.0
+    else:
+        low, high = top_label_bounds(metric, [evaluation], bins, seed)[0].interval(level)
+        p, r = residuals(evaluation.confidence, evaluation.correct)
+        expected = float((p * (1 - p)).sum())  # wrong answers, about; their variance if the model is calibrated
+        excess = np.sqrt(max(1.0, float(r @ r) / max(expected, 1e-300)))  # of the noise over a calibrated model's
+    low, beyond = max(0.0, min(low, value)), 0.0
+    if expected >= NORMAL_ABOVE:
+        noise = floor or noise_floor(metric, evaluation, bins=bins, seed=seed)
+        beyond = max(0.0, value - excess * float(np.quantile(noise.values, level)))
+        low = (low or beyond) if beyond > 0 else 0.0
+    if metric == "smce" or (metric != "cece" and expected < TOO_FEW):
+        least, most = _mean_gap_range(p, r, level)
+        high = max(high, most)
+        if expected < TOO_FEW:
+            low, high = min(low, max(least, beyond)), max(high, value)
+    return low, min(1.0, max(low, high))
+
+
+def _mean_gap_range(p: Vector, r: Vector, level: float) -> Range:
+    """Return the smallest and largest |E p - accuracy| that the accuracy's interval allows.
+
+    No calibration error is smaller than the mean gap.
+    """
+    mean = float(p.mean())
+    gaps = [mean - end for end in wilson_interval(float((p + r).sum()), p.size, level)]
+    smallest, largest = sorted(np.abs(gaps).tolist())
+    return 0.0 if gaps[0] * gaps[1] <= 0 else smallest, largest
