@@ -33,8 +33,8 @@ NUMERIC = ("tests", *(f"--ignore=tests/{shown}" for shown in ("app", "browser", 
 SHORT = tuple(
     f"tests/{path}"
     for path in (
-        *("kernels/test_elementary.py", "kernels/test_judging.py", "kernels/test_partition.py"),
-        *("kernels/test_probabilities.py", "kernels/test_smart_gradient.py", "export/test_numpy_code.py"),
+        *("kernels/test_elementary.py", "kernels/test_logit_rows.py", "kernels/test_partition.py"),
+        *("kernels/test_probability_rows.py", "kernels/test_smart_objective.py", "export/test_numpy_code.py"),
         *("calibrators/test_cts.py", "calibrators/test_isotonic.py", "calibrators/test_lbfgs.py"),
         *("calibrators/test_matrix.py", "calibrators/test_smart.py", "calibrators/test_ts.py"),
         *("metrics/test_binned.py", "metrics/test_classwise.py", "theory/test_margin_bounds.py"),

@@ -66,4 +66,4 @@ def test_its_command_serves_its_health_check_sees_it_and_it_stops(installed: Ins
         server.send_signal(signal.SIGTERM)
         _, errors = server.communicate(timeout=60)
     assert server.returncode == 0, errors
-    assert f"whoever can reach port {port} can use it" in errors
+    assert f"whoever can reach port {port} can use the app" in errors
