@@ -23,7 +23,7 @@ def repair_verdict(ranked: Comparison) -> str:
         return f"{words}; there is no paired test of {metric.label}."
     tied = [ranked.results[id].label for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
     if tied:
-        words += f"; {join_words(tied)} cannot be told apart from it"
+        words += f"; {join_words(tied)} cannot be distinguished from it"
     else:
         words += "; all other calibrators are worse beyond noise"
     return " ".join(part for part in (f"{words}.", _simplest(ranked), _against_nothing(ranked)) if part)

@@ -171,7 +171,7 @@ def _marker(number: int, row: _Row, edge: float, kind: Metric) -> go.Scatter:
         mean, most = (metric_value(kind, value) for value in (row.floor_mean, row.floor_q95))
         hover.append(f"noise floor {mean}, 95 % below {most}")
     if row.tied is not None:
-        hover.append("best, or not told apart from it" if row.tied else "worse than the best beyond noise")
+        hover.append("best or tied with the best" if row.tied else "worse than the best beyond noise")
     return go.Scatter(
         x=[min(row.value, edge)],
         y=[number],
@@ -198,7 +198,9 @@ def _legend(rows: list[_Row], dark: bool) -> list[go.Scatter]:
     if any(row.tied is not None for row in rows):
         dot: dict[str, Any] = {"size": 11, "color": ink(dark).text}
         entries.append(legend_entry("best or tied", marker={"symbol": "circle", **dot}))
-        entries.append(legend_entry("worse", marker={"symbol": "circle-open", **dot, "line": {"width": 2}}))
+        entries.append(
+            legend_entry("worse than the best", marker={"symbol": "circle-open", **dot, "line": {"width": 2}})
+        )
     return entries
 
 
@@ -230,7 +232,7 @@ def _alt(comparison: Comparison, rows: list[_Row], kind: Metric) -> str:
     tied = [row.label for row in rows if row.tied and row.id != comparison.best]
     if any(row.tied is not None for row in rows):
         best = style(comparison.best or first.id).label
-        words += f"; {join_words(tied)} cannot be told apart from {best}" if tied else f"; none is tied with {best}"
+        words += f"; {join_words(tied)} cannot be distinguished from {best}" if tied else f"; none is tied with {best}"
     within = [row.label for row in rows if row.value <= row.floor_q95]
     if within:
         words += f"; {join_words(within)} within the noise floor"

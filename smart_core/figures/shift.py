@@ -120,7 +120,7 @@ def _alt(shift: Shift, values: NDArray[np.float64], methods: list[str], label: s
     ]
     if harm:
         more = f" and {len(harm) - 3} more" if len(harm) > 3 else ""
-        words += f". Harm: {', '.join(harm[:3]) if more else join_words(harm)}{more}"
+        words += f". Worse than uncalibrated: {', '.join(harm[:3]) if more else join_words(harm)}{more}"
     return words + "."
 
 

@@ -245,7 +245,7 @@ def _alt(curves: Curves, ts: Temperatures) -> str:
             + (f"; {plural(curve.outside, 'test sample')} outside the validation range" if curve.outside else "")
         )
     for name, value in _ts_values(ts, curves).items():
-        words.append(f"TS takes {value:.2f} for all samples" + (f" of {shorten(name)}" if name else ""))
+        words.append(f"TS uses {value:.2f} for all samples" + (f" of {shorten(name)}" if name else ""))
     return f"Learned temperature against {label}. " + ". ".join(words) + "."
 
 

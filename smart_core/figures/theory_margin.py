@@ -26,7 +26,7 @@ def target_chart(study: TargetStudy, indicator: str = "margin", *, source: str =
     T is on a logarithmic axis. `source` names the rows in the words.
     """
     if not study.temperature.size:
-        raise CalibrationError("No temperature brings any of these rows to the target confidence; choose a higher one.")
+        raise CalibrationError("No temperature gives any of these samples the target confidence; choose a higher one.")
     x, t = study.indicators[indicator], study.temperature
     bounds = indicator == "margin"
     figure = go.Figure()
@@ -38,7 +38,7 @@ def target_chart(study: TargetStudy, indicator: str = "margin", *, source: str =
             x=x,
             y=t,
             mode="markers",
-            name="rows",
+            name="samples",
             showlegend=bounds,
             marker={"color": SERIES[1].color, "size": 4, "opacity": 0.55},
             hovertemplate=f"{indicator} %{{x:.3f}}<br>T = %{{y:.3f}}<extra></extra>",
@@ -91,7 +91,7 @@ def feasible_chart(
     """
     low, high = bound_slopes(target, classes)
     if not math.isfinite(low):
-        raise CalibrationError(f"No row of {classes} classes with a positive margin reaches {target:g}.")
+        raise CalibrationError(f"No sample of {classes} classes with a positive margin reaches {target:g}.")
     m = np.array([0.0, largest])
     finite = math.isfinite(high)
     ceiling = largest * (high if finite else 3 * low)
@@ -117,7 +117,7 @@ def feasible_chart(
     )
     end = f"{high:.3f} times the margin" if finite else "no upper bound"
     words = f"{low:.3f} times the margin to {end}"
-    alt = f"Temperatures that can give confidence {target:g} to a row of {classes} classes: from {words}."
+    alt = f"Temperatures that can give confidence {target:g} to a sample with {classes} classes: from {words}."
     return Chart(figure, alt, table, "feasible")
 
 
@@ -125,16 +125,17 @@ def _alt(study: TargetStudy, indicator: str, source: str) -> str:
     t = study.temperature
     whose = f" of {shorten(source)}" if source else ""
     words = (
-        f"Temperature that gives confidence {study.target:g} against {indicator}, {plural(t.size, 'row')}{whose} of "
-        f"{study.classes} classes: T from {t.min():.3g} to {t.max():.3g}; among rows of about the same {indicator} it "
-        f"varies by a factor of {study.spread(indicator):.2f}"
+        f"Temperature that gives confidence {study.target:g} against {indicator}, {plural(t.size, 'sample')}{whose} of "
+        f"{study.classes} classes: T from {t.min():.3g} to {t.max():.3g}; among samples of about the same {indicator} "
+        f"it varies by a factor of {study.spread(indicator):.2f}"
     )
     if indicator == "margin":
         low, high = bound_slopes(study.target, study.classes)
         upper = f"{high:.3f}" if math.isfinite(high) else "infinity"
-        outside = study.outside()
-        words += f". Bounds from {low:.3f} to {upper} times the margin; {outside or 'no'} rows lie outside"
-    return words + (f". {plural(study.unsolved, 'row')} left out: no T gives the target." if study.unsolved else ".")
+        number = study.outside()
+        outside = "1 sample lies" if number == 1 else f"{number or 'no'} samples lie"
+        words += f". Bounds from {low:.3f} to {upper} times the margin; {outside} outside"
+    return words + (f". {plural(study.unsolved, 'sample')} left out: no T gives the target." if study.unsolved else ".")
 
 
 def _table(study: TargetStudy, indicator: str) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from smart_core.theory.playground import Playground
 
 
 def recovery_chart(result: Playground, size: int | None = None, **look: Unpack[Look]) -> Chart:
-    """T*(m), SMART's map for each seed, and the one T of TS, at one validation size; below, the density of the rows."""
+    """T*(m), SMART's map for each seed, and the one T of TS, at one validation size; below, the sample density."""
     size = max(result.sizes, default=0) if size is None else size
     colors, x = ink(look.get("dark", False)), result.x
     curves = result.smart.get(size, np.empty((0, len(x))))
@@ -40,15 +40,15 @@ def recovery_chart(result: Playground, size: int | None = None, **look: Unpack[L
         x=(result.density_edges[:-1] + result.density_edges[1:]) / 2,
         y=result.density,
         marker={"color": translucent(colors.quiet, 0.6), "line": {"width": 0}},
-        name="test rows",
+        name="test samples",
         showlegend=False,
-        hovertemplate="%{y:.1%} of the rows around %{x:.1f}<extra></extra>",
+        hovertemplate="%{y:.1%} of the samples around %{x:.1f}<extra></extra>",
         row=2,
         col=1,
     )
     lay_out(figure, look, 440, "recovery", bargap=0.08)
     figure.update_yaxes(title_text="temperature", rangemode="tozero", nticks=6, row=1, col=1)
-    figure.update_yaxes(title_text="rows", tickformat=".0%", nticks=3, row=2, col=1)
+    figure.update_yaxes(title_text="samples", tickformat=".0%", nticks=3, row=2, col=1)
     figure.update_xaxes(title_text="margin", row=2, col=1)
     return Chart(figure, _recovery_alt(result, size), _recovery_table(result, size), "recovery")
 
@@ -60,9 +60,9 @@ def _recovery_alt(result: Playground, size: int) -> str:
     off = result.recovery(size)
     if np.isfinite(off):
         seeds = plural(len(result.smart[size]), "seed")
-        words += f"; SMART fitted on {size:,} rows ({seeds}) is off by {percent(off)} of the temperature on average"
+        words += f"; SMART fitted on {size:,} samples ({seeds}) is off by {percent(off)} of the temperature on average"
     if size in result.ts:
-        words += f"; TS takes {result.ts[size]:.2f} for all"
+        words += f"; TS uses {result.ts[size]:.2f} for all"
     return words + "."
 
 
@@ -75,7 +75,7 @@ def _recovery_table(result: Playground, size: int) -> pd.DataFrame:
 
 
 def true_error_chart(result: Playground, *, conditional: bool = False, **look: Unpack[Look]) -> Chart:
-    """True calibration error against the number of validation rows, mean and range over seeds.
+    """True calibration error against the number of validation samples, mean and range over seeds.
 
     E|p - q*|, each row against its own truth; `conditional` takes E|p - E[q* | p]| instead, what the ECE estimates.
     """
@@ -89,12 +89,12 @@ def true_error_chart(result: Playground, *, conditional: bool = False, **look: U
         method, middle = style(id), mean[i, known]
         low, high = np.nanmin(values[i, known], axis=1), np.nanmax(values[i, known], axis=1)
         ends = {"array": high - middle, "arrayminus": middle - low, "thickness": 1, "width": 3}
-        drawn = sizes[known], middle, plain(method.label), method, 8, None, "%{x:,.0f} rows<br>%{y:.2%}"
+        drawn = sizes[known], middle, plain(method.label), method, 8, None, "%{x:,.0f} samples<br>%{y:.2%}"
         figure.add_trace(curve(*drawn, error_y={"type": "data", "symmetric": False, **ends}))
     room = 0.05 * max(float(np.log10(sizes[-1] / sizes[0])), 0.5)
     lay_out(figure, look, 440, "true-error")
     figure.update_xaxes(
-        title_text="validation rows",
+        title_text="validation samples",
         type="log",
         tickvals=sizes,
         ticktext=[f"{size:,.0f}" for size in sizes],
@@ -110,7 +110,7 @@ def _error_alt(result: Playground, mean: Array) -> str:
         known = np.flatnonzero(np.isfinite(mean[i]))
         if known.size:
             first, last = int(known[0]), int(known[-1])
-            at = [f"{percent(mean[i, place])} with {result.sizes[place]:,} rows" for place in sorted({first, last})]
+            at = [f"{percent(mean[i, place])} with {result.sizes[place]:,} samples" for place in sorted({first, last})]
             words.append(f"{style(id).label} {' and '.join(at)}")
     return f"True calibration error by validation size: {join_words(words) or 'nothing computed yet'}."
 
@@ -119,11 +119,16 @@ def _error_table(result: Playground, conditional: bool) -> pd.DataFrame:
     values = result.conditional if conditional else result.error
     return pd.DataFrame(
         [
-            {"method": id, "validation rows": size, "seed": seed, "true calibration error": float(values[i, j, seed])}
+            {
+                "method": id,
+                "validation samples": size,
+                "seed": seed,
+                "true calibration error": float(values[i, j, seed]),
+            }
             for i, id in enumerate(result.methods)
             for j, size in enumerate(result.sizes)
             for seed in range(values.shape[2])
             if np.isfinite(values[i, j, seed])
         ],
-        columns=["method", "validation rows", "seed", "true calibration error"],
+        columns=["method", "validation samples", "seed", "true calibration error"],
     )

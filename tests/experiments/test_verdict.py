@@ -29,7 +29,7 @@ def said(best: str, *tied: str) -> str:
 
 def test_the_simplest_of_the_tied_is_named() -> None:
     words = said("smart", "ets", "ts")
-    assert "TS and ETS cannot be told apart from it. The simplest of these that keeps" in words
+    assert "TS and ETS cannot be distinguished from it. The simplest of these that keeps" in words
     assert "keeps every prediction: TS (1 parameter). The uncalibrated model has" in words
     assert "The simplest of these that keeps every prediction: ETS (3 parameters)." in said("smart", "ets", "vector")
 

@@ -90,7 +90,7 @@ def test_no_verdict_by_a_metric_that_was_not_tested(three: Comparison) -> None:
     chart = leaderboard_plot(three, "accuracy")
     assert order(chart) == ["SMART", "TS", "Vanilla"]  # higher is better, and none is bold
     assert not named(chart.figure, "best or tied")
-    assert "told apart" not in chart.alt
+    assert "distinguished" not in chart.alt
     low, high = chart.figure.layout.xaxis.range
     assert 0.85 < low < 0.9
     assert 0.95 < high < 1
@@ -99,7 +99,7 @@ def test_no_verdict_by_a_metric_that_was_not_tested(three: Comparison) -> None:
 def test_words_and_table(three: Comparison) -> None:
     chart = leaderboard_plot(three)
     assert "SMART is best with 1.00\u00a0%, Vanilla worst with 5.00\u00a0%" in chart.alt
-    assert "TS cannot be told apart from SMART" in chart.alt
+    assert "TS cannot be distinguished from SMART" in chart.alt
     assert "SMART within the noise floor" in chart.alt
     assert "Without a value: FC." in chart.alt
     table = chart.table.set_index("method")

@@ -44,7 +44,7 @@ def test_bars_are_the_share_of_the_error_taken_away():
 def test_alt_names_best_worst_and_harm():
     alt = reduction_bars(made(USUAL)).alt.replace("\u00a0", " ")
     assert "on average most by SMART, 90.0 %, least by TS, 15.0 %" in alt
-    assert "Harm: TS on snow (-50.0 %)" in alt
+    assert "Worse than uncalibrated: TS on snow (-50.0 %)" in alt
 
 
 def test_great_harm_is_cut_and_its_number_written():

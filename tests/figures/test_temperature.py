@@ -95,7 +95,7 @@ def test_ts_is_a_dashed_line_for_all_or_for_each():
     two = temperature_chart({"a": curve(), "b": curve()}, {"b": 1.5})
     (line,) = named(two.figure, "TS")
     assert line.name == "TS on b, T = 1.50"
-    assert "TS takes 1.50 for all samples of b" in two.alt
+    assert "TS uses 1.50 for all samples of b" in two.alt
 
 
 def test_alt_tells_the_course_r_and_samples_outside():

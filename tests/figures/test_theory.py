@@ -43,13 +43,13 @@ def played() -> Playground:
 def test_target_rows_and_bounds(dark: bool) -> None:
     study = random_study(rows=80)
     chart = target_chart(study, dark=dark)
-    (points,) = named(chart.figure, "rows")
+    (points,) = named(chart.figure, "samples")
     np.testing.assert_array_equal(points.y, study.temperature)
     low, high = bound_slopes(0.8, 10)
     for name, slope in (("lower bound", low), ("upper bound", high)):
         (line,) = named(chart.figure, name)
         np.testing.assert_allclose(np.asarray(line.y) / line.x, slope)
-    assert "no rows lie outside" in chart.alt
+    assert "no samples lie outside" in chart.alt
     assert (chart.table["T"] <= chart.table["upper bound"]).all()
     other = target_chart(study, "max logit", source="<b>mine</b>", dark=dark)
     assert not named(other.figure, "lower")
@@ -60,7 +60,7 @@ def test_target_rows_and_bounds(dark: bool) -> None:
 def test_a_row_outside_is_said_and_a_low_target_has_no_upper_line() -> None:
     study = random_study(rows=50)
     study.temperature[0] *= 50
-    assert "1 rows lie outside" in target_chart(study).alt
+    assert "1 sample lies outside" in target_chart(study).alt
     assert not named(target_chart(random_study(0.3, rows=50)).figure, "upper")
     with pytest.raises(CalibrationError, match="choose a higher one"):
         target_chart(random_study(0.05, rows=5))
@@ -134,8 +134,8 @@ def test_the_law_and_what_was_found(dark: bool) -> None:
     (truth,) = named(chart.figure, "the truth")
     np.testing.assert_array_equal(truth.y, result.truth)
     assert len(named(chart.figure, "SMART")) == 2
-    assert "SMART fitted on 400 rows (2 seeds) is off by 10.0" in chart.alt
-    assert "TS takes 1.50 for all" in chart.alt
+    assert "SMART fitted on 400 samples (2 seeds) is off by 10.0" in chart.alt
+    assert "TS uses 1.50 for all" in chart.alt
     assert list(chart.table.columns) == ["margin", "true T", "SMART, seed 0", "SMART, seed 1", "TS"]
     blank = recovery_chart(unfitted("linear", 3, rows=300), dark=dark)
     assert not named(blank.figure, "SMART")
@@ -148,7 +148,7 @@ def test_true_errors_by_size() -> None:
     np.testing.assert_allclose(line.y, [0.05, 0.02])
     np.testing.assert_allclose(line.error_y.array, [0.01, 0.0])
     assert len(chart.table) == 7
-    assert "SMART 5.0\u00a0% with 100 rows and 2.0\u00a0% with 400 rows" in chart.alt
+    assert "SMART 5.0\u00a0% with 100 samples and 2.0\u00a0% with 400 samples" in chart.alt
     half = true_error_chart(played(), conditional=True)
     np.testing.assert_allclose(named(half.figure, "SMART")[0].y, [0.025, 0.01])
     assert "nothing computed yet" in true_error_chart(replace(played(), error=np.full((2, 2, 2), np.nan))).alt
