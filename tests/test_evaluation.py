@@ -22,7 +22,7 @@ from tests.tolerance import PROBABILITY, binned_bound, moved_by_temperature
 
 
 @pytest.mark.parametrize("id", ["ts", "matrix", "isotonic", "smart"])
-def test_an_evaluation_is_what_the_matrix_gives(id: str):
+def test_an_evaluation_equals_that_of_the_whole_matrix(id: str):
     problem = over_confident(3000, 7, seed=1)
     calibrator = sc.calibrators.get(id).fit(problem.logits[:500], problem.labels[:500])
     part = Part(problem.logits[500:], problem.labels[500:])
@@ -44,7 +44,7 @@ def test_an_evaluation_is_what_the_matrix_gives(id: str):
         judged.metric("cece", bins=20)
 
 
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch):
+def test_the_chunk_size_changes_nothing(monkeypatch: pytest.MonkeyPatch):
     problem = over_confident(1000, 7, seed=2)
     calibrator = sc.TS().fit(problem.logits, problem.labels)
     part = Part(problem.logits, problem.labels)
@@ -61,7 +61,7 @@ def test_a_label_far_below_the_top_has_a_finite_exact_nll():
     np.testing.assert_allclose(judged.nll, [200.0, np.log1p(np.exp(-2.0))], rtol=1e-6)
 
 
-def test_known_figures_of_the_cifar10_model():
+def test_known_metrics_of_the_cifar10_model():
     """Uncalibrated and temperature-scaled, to four significant digits."""
     data = cifar10("published")
     known = {
@@ -79,7 +79,7 @@ def test_known_figures_of_the_cifar10_model():
 
 
 @pytest.mark.parametrize("id", ["vanilla", "ts"])
-def test_figures_of_the_bundled_cifar10_model_by_another_way(id: str):
+def test_metrics_of_the_bundled_cifar10_model_computed_independently(id: str):
     """SciPy's temperature, the softmax and a loop over the bins, all in float64."""
     data = cifar10("bundled")
     temperature = 1.0 if id == "vanilla" else scipy_temperature(data.validation.logits, data.validation.labels)
@@ -133,7 +133,7 @@ print(peak() - before)
 """
 
 
-def test_comparing_makes_no_matrix_a_method():
+def test_comparing_keeps_no_matrix_per_method():
     """Eight evaluations of 14,400 x 1000: their matrices alone would be 440 MB beyond the logits."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY_SCRIPT], capture_output=True, text=True, cwd=ROOT, timeout=240, check=True

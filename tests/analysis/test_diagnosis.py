@@ -43,7 +43,7 @@ def test_the_numbers_are_those_of_the_metrics() -> None:
     assert found.direction == "over-confident"
 
 
-def test_what_is_known_already_is_taken() -> None:
+def test_a_known_floor_and_interval_are_used() -> None:
     floor, ends = Floor(0.1, 0.2, 5), Interval(0.3, 0.4, 0.95, "")
     found = diagnose(too_sure(), floor=floor, interval=ends)
     assert (found.floor, found.interval) == (floor, ends)

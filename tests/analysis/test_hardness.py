@@ -47,7 +47,7 @@ def test_other_indicators():
     np.testing.assert_allclose(found.value, softmax.max(axis=1), rtol=1e-6)
 
 
-def test_failures_are_told_from_samples_never_attacked():
+def test_failed_attacks_are_counted_apart_from_samples_not_attacked():
     data = part(missing=20)
     assert hardness(data, resamples=5).missing == "20 without a distance"
     attacked = np.ones(300, dtype=bool)
@@ -68,7 +68,7 @@ def test_failures_are_told_from_samples_never_attacked():
         (part(), {"attacked": [True, False]}, "2 entries for 300 samples"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_sentence(data: sc.Part, arguments: dict, words: str):
+def test_missing_distances_are_an_error(data: sc.Part, arguments: dict, words: str):
     with pytest.raises(CalibrationError, match=words) as error:
         hardness(data, **arguments)
     assert "\n" not in str(error.value)

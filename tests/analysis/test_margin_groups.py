@@ -1,4 +1,4 @@
-"""Margin groups against loops over the samples, known truths and properties of the edges."""
+"""Margin groups against loops over the samples, known population values and properties of the edges."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_margin_for_all_is_one_group() -> None:
     assert group.n == 9
 
 
-def test_own_edges_are_kept_and_what_lies_beyond_gets_its_own_group() -> None:
+def test_own_edges_are_kept_and_margins_beyond_get_their_own_group() -> None:
     margin = [0.5, 1.5, 7.0]
     assert list(margin_edges(margin, edges=[0, 1, 10])) == [0, 1, 10]
     assert list(margin_edges(margin, edges=[1, 2, 5])) == [0.5, 1, 2, 5, 7]
@@ -91,12 +91,12 @@ def test_edges_belong_to_the_group_below_in_the_precision_of_the_margins() -> No
         ({"groups": 3, "edges": [0, 1]}, "not by both"),
     ],
 )
-def test_bad_groups_are_refused_in_a_sentence(arguments: dict, words: str) -> None:
+def test_invalid_groups_are_an_error(arguments: dict, words: str) -> None:
     with pytest.raises(CalibrationError, match=words):
         margin_edges([0.5, 1.5], **arguments)
 
 
-def test_margins_that_cannot_be_grouped_are_refused() -> None:
+def test_margins_that_cannot_be_grouped_are_an_error() -> None:
     with pytest.raises(CalibrationError, match="no samples"):
         margin_edges([])
     with pytest.raises(CalibrationError, match="2 of 3 margins are not finite"):
@@ -105,7 +105,7 @@ def test_margins_that_cannot_be_grouped_are_refused() -> None:
         margin_groups(too_sure(10), [3.0, 1.0])
 
 
-def test_each_group_is_judged_as_if_alone() -> None:
+def test_each_group_is_evaluated_on_its_own() -> None:
     judged, bins = too_sure(800), 10
     edges = margin_edges(judged.margin, 5)
     groups = margin_groups(judged, edges, bins)
@@ -122,7 +122,7 @@ def test_each_group_is_judged_as_if_alone() -> None:
         assert group.interval is None
 
 
-def test_an_empty_group_is_kept_and_says_so() -> None:
+def test_an_empty_group_is_kept() -> None:
     judged = evaluation_of([0.6, 0.9], [1, 0], [0.5, 5.0])
     groups = margin_groups(judged, margin_edges(judged.margin, edges=[0, 1, 2, 6]))
     assert [group.n for group in groups] == [1, 0, 1]
@@ -145,12 +145,12 @@ def test_the_worst_group_is_the_one_made_worst() -> None:
     assert groups[3].floor_q95 == pytest.approx(1.96 * np.sqrt(0.9 * 0.1 / 2000), rel=0.1)
 
 
-def test_no_group_is_worst_where_none_is_off_beyond_noise() -> None:
+def test_there_is_no_worst_group_if_none_is_off_beyond_noise() -> None:
     judged = evaluation_of([0.5] * 40, [1, 0] * 20, np.arange(40))
     assert worst_group(margin_groups(judged, margin_edges(judged.margin, 2))) is None
 
 
-def test_small_gaps_are_said_with_more_digits() -> None:
+def test_small_gaps_have_more_digits() -> None:
     judged = evaluation_of([0.99] * 1000, [1] * 983 + [0] * 17, np.linspace(1.78, 2.9, 1000))
     (group,) = margin_groups(judged, [1.78, 2.9])
     assert group.sentence == "margins 1.78 to 2.90: claims 99.0 %, right 98.3 %"
@@ -166,7 +166,7 @@ def test_intervals_hold_the_known_population_error() -> None:
     assert high.interval.low == pytest.approx(0, abs=1e-3)
 
 
-def test_cells_are_those_of_a_loop_over_the_samples() -> None:
+def test_cells_equal_a_loop_over_the_samples() -> None:
     judged, bins = too_sure(500, seed=2), 7
     edges = margin_edges(judged.margin, 4)
     cells = gap_cells(judged, edges, bins)
@@ -231,7 +231,7 @@ def test_change_needs_the_same_samples() -> None:
         ([0, 1e30], ["0–1e+30"]),
     ],
 )
-def test_labels_tell_the_edges_apart(edges: list[float], labels: list[str]) -> None:
+def test_labels_have_enough_digits_for_the_edges(edges: list[float], labels: list[str]) -> None:
     assert margin_labels(edges) == labels
 
 

@@ -1,4 +1,4 @@
-"""Learned temperatures as curves: equal to what the calibrators themselves give, sample by sample."""
+"""Temperature curves equal the temperatures that the calibrators give to samples."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def logits_with_margin(values: np.ndarray, classes: int = 5) -> np.ndarray:
     return rows
 
 
-def test_smarts_curve_is_what_it_gives_to_logits_of_that_margin(seeds, validation, test_part):
+def test_smarts_curve_equals_its_temperatures_at_that_margin(seeds, validation, test_part):
     curve = temperature_curve(seeds, test_part, points=40, validation=validation)
     assert curve.exact
     assert curve.temperature.shape == (3, 40)
@@ -57,7 +57,7 @@ def test_smarts_curve_is_what_it_gives_to_logits_of_that_margin(seeds, validatio
     assert curve.std.max() > 0.0
 
 
-def test_grid_density_and_support_are_those_of_the_margins(seeds, validation, test_part):
+def test_grid_density_and_support_come_from_the_margins(seeds, validation, test_part):
     def margins(part: sc.Part) -> np.ndarray:
         top = np.sort(part.logits.astype(np.float64), axis=1)
         return top[:, -1] - top[:, -2]
@@ -75,7 +75,7 @@ def test_grid_density_and_support_are_those_of_the_margins(seeds, validation, te
     np.testing.assert_array_equal(curve.supported, (curve.x >= curve.support.low) & (curve.x <= curve.support.high))
 
 
-def test_r_is_pearsons_over_test_samples_seed_by_seed(seeds, test_part):
+def test_r_is_pearsons_over_test_samples_for_each_seed(seeds, test_part):
     curve = temperature_curve(seeds, test_part)
     top = np.sort(test_part.logits.astype(np.float64), axis=1)
     margin = top[:, -1] - top[:, -2]
@@ -110,7 +110,7 @@ def test_other_methods_are_averaged_in_bins_of_equal_size(validation, test_part)
     np.testing.assert_allclose(curve.high, [np.percentile(given[rows], 90) for rows in groups], rtol=1e-5)
 
 
-def test_smart_against_an_indicator_it_does_not_read_is_averaged(seeds, test_part):
+def test_smart_is_averaged_in_bins_of_another_indicator(seeds, test_part):
     curve = temperature_curve(seeds, test_part, "entropy")
     assert not curve.exact
     assert curve.low is not None
@@ -132,7 +132,7 @@ def test_one_sample_and_equal_samples(seeds, test_part, rows: list[int]):
     assert np.isnan(curve.r)
 
 
-def test_what_cannot_be_drawn_is_said_in_one_sentence(seeds, validation, test_part):
+def test_calibrators_without_a_curve_are_an_error(seeds, validation, test_part):
     for calibrators, indicator, words in (
         (seeds, "all_logits", "not one number per sample"),
         (seeds, "hardness", "is not an indicator"),

@@ -1,8 +1,9 @@
-"""Fits that are remembered: what names them, what is spared, and what is never mixed up."""
+"""Cached fits: their keys, which fits are not made again, and which are never mixed up."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import smart_core as sc
 from smart_core.calibrators.base import Calibrator
 from smart_core.experiments import method_result
-from smart_core.experiments.compare import compare
+from smart_core.experiments.compare import Comparison, compare
 from smart_core.experiments.method_result import MethodResult, evaluate_method, fit_key
 from tests.calibrators.problems import over_confident
 
@@ -28,6 +29,31 @@ def data() -> sc.LogitSet:
     return made(1)
 
 
+@dataclass
+class Fresh:
+    """A comparison without a cache, made by a worker thread, and what `on_result` saw of each row."""
+
+    worker: threading.Thread
+    seen: list[tuple[str, set[str], set[str], threading.Thread]]
+    comparison: Comparison
+
+
+@pytest.fixture(scope="module")
+def fresh(data: sc.LogitSet) -> Fresh:
+    seen: list[tuple[str, set[str], set[str], threading.Thread]] = []
+    results: list[Comparison] = []
+
+    def look(row: MethodResult) -> None:
+        seen.append((row.id, set(row.values), set(row.intervals), threading.current_thread()))
+
+    worker = threading.Thread(
+        target=lambda: results.append(compare(data, "vanilla,ts,smart", 2, settings=SETTINGS, on_result=look))
+    )
+    worker.start()
+    worker.join(120)
+    return Fresh(worker, seen, results[0])
+
+
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """(method, seed) of every fit that is made."""
@@ -42,7 +68,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return made_so_far
 
 
-def test_a_key_tells_apart_all_that_matters_and_nothing_else(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_key_depends_on_what_the_fit_depends_on_and_nothing_else(data, monkeypatch: pytest.MonkeyPatch):
     key = fit_key(data, "smart", {"sigma": 0.05}, 0)
     same = [
         fit_key(data, "smart", None, 0),  # 0.05 is the default
@@ -66,7 +92,7 @@ def test_a_key_tells_apart_all_that_matters_and_nothing_else(data, monkeypatch: 
     int(key, 16)
 
 
-def test_one_more_method_fits_only_that_one(data, fits):
+def test_one_more_method_fits_only_that_one(data, fresh, fits):
     cache: dict = {}
     first = compare(data, "vanilla,smart", 2, settings=SETTINGS, cache=cache)
     assert fits == [("vanilla", 0), ("smart", 0), ("smart", 1)]
@@ -74,13 +100,13 @@ def test_one_more_method_fits_only_that_one(data, fits):
     fits.clear()
     second = compare(data, "vanilla,ts,smart", 2, settings=SETTINGS, cache=cache)
     assert fits == [("ts", 0)]
-    fresh = compare(data, "vanilla,ts,smart", 2, settings=SETTINGS)
+    without = fresh.comparison
     for id in ("vanilla", "smart"):
-        assert second.results[id].values == first.results[id].values == fresh.results[id].values
-        assert second.results[id].intervals == fresh.results[id].intervals
-        assert second.results[id].floor == fresh.results[id].floor
+        assert second.results[id].values == first.results[id].values == without.results[id].values
+        assert second.results[id].intervals == without.results[id].intervals
+        assert second.results[id].floor == without.results[id].floor
         assert second.results[id].fit_seconds == first.results[id].fit_seconds
-    assert second.tied == fresh.tied
+    assert second.tied == without.tied
     fits.clear()
     compare(data, "smart", 3, settings=SETTINGS, cache=cache)
     assert fits == [("smart", 2), ("vanilla", 0)]  # vanilla for the floor of the model itself
@@ -94,20 +120,22 @@ def test_other_settings_and_other_data_are_not_mixed_up(data, fits):
     assert len(fits) == len(cache) == 3
 
 
-def test_other_bins_are_judged_anew_without_a_fit(data, fits):
+def test_other_bins_need_a_new_evaluation_but_no_fit(data, fresh, fits):
     cache: dict = {}
     evaluate_method("smart", data, 2, settings={"epochs": 8}, cache=cache)
     fits.clear()
     for bins in (10, 15):
         again = evaluate_method("smart", data, 2, settings={"epochs": 8}, bins=bins, cache=cache)
         assert fits == []
-        alone = evaluate_method("smart", data, 2, settings={"epochs": 8}, bins=bins)
-        fits.clear()
+        alone = fresh.comparison.results["smart"]
+        if bins != 15:
+            alone = evaluate_method("smart", data, 2, settings={"epochs": 8}, bins=bins)
+            fits.clear()
         assert (again.values, again.intervals, again.floor) == (alone.values, alone.intervals, alone.floor)
         assert again.evaluations[0].cells.bins == bins
 
 
-def test_a_cancelled_row_keeps_the_seeds_it_had(data, fits):
+def test_a_cancelled_row_keeps_its_finished_seeds_in_the_cache(data, fits):
     token = threading.Event()
 
     class Stopping(dict):
@@ -139,20 +167,9 @@ def test_only_the_first_seed_keeps_its_classwise_sums(data, monkeypatch: pytest.
     assert evaluate_method("ts", data, 1, cache=cache).evaluations[0].cells is None
 
 
-def test_rows_seen_from_a_worker_thread_are_complete(data):
-    seen: list[tuple[str, set[str], set[str], threading.Thread]] = []
-
-    def look(row: MethodResult) -> None:
-        seen.append((row.id, set(row.values), set(row.intervals), threading.current_thread()))
-
-    results = []
-    worker = threading.Thread(
-        target=lambda: results.append(compare(data, "vanilla,ts,smart", 2, settings=SETTINGS, on_result=look))
-    )
-    worker.start()
-    worker.join(120)
-    assert [id for id, *_ in seen] == ["vanilla", "ts", "smart"]
-    for id, values, intervals, thread in seen:
-        assert thread is worker
-        assert values == set(results[0].results[id].values)
-        assert intervals == set(results[0].results[id].intervals)
+def test_on_result_gets_complete_rows_in_the_worker_thread(fresh):
+    assert [id for id, *_ in fresh.seen] == ["vanilla", "ts", "smart"]
+    for id, values, intervals, thread in fresh.seen:
+        assert thread is fresh.worker
+        assert values == set(fresh.comparison.results[id].values)
+        assert intervals == set(fresh.comparison.results[id].intervals)

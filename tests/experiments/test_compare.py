@@ -1,4 +1,4 @@
-"""The leaderboard: what it says, what it leaves out, and what it refuses to call a difference."""
+"""The leaderboard: its values, its failures and its ties."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_json_has_the_published_shape(result):
     assert smart["metrics"]["ece"]["std"] > 0.0
 
 
-def test_values_are_those_of_a_fit_by_hand(data, result):
+def test_values_equal_those_of_separate_fits(data, result):
     ts = TS().fit(data.validation.logits, data.validation.labels)
     rows = ts.predict_proba(data.test.logits)
     confidence, correct = sc.metrics.top_label(rows, data.test.labels)
@@ -64,19 +64,19 @@ def test_values_are_those_of_a_fit_by_hand(data, result):
     assert result.results["smart"].std("ece") == pytest.approx(np.std(errors, ddof=1))
 
 
-def test_the_model_itself_is_worse_than_the_repairs_and_they_are_tied(result):
+def test_the_uncalibrated_model_is_worse_than_the_methods_which_are_tied(result):
     assert result.best in ("ts", "smart")
     assert result.tied == {"vanilla": False, "ts": True, "smart": True}
 
 
-def test_frame_has_a_row_a_method(result):
+def test_the_frame_has_one_row_per_method(result):
     frame = result.to_frame()
     assert list(frame.index) == ["vanilla", "ts", "fc", "smart"]
     assert frame.loc["smart", "ece"] == result.results["smart"].mean("ece")
     assert np.isnan(frame.loc["fc", "ece"])
 
 
-def test_a_method_that_fails_explains_itself_and_the_others_go_on(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_method_has_its_reason_in_its_row(data, monkeypatch: pytest.MonkeyPatch):
     def broken(self, data, run):
         raise RuntimeError("out of luck")
 
@@ -86,7 +86,7 @@ def test_a_method_that_fails_explains_itself_and_the_others_go_on(data, monkeypa
     assert result.results["vanilla"].available
 
 
-def test_progress_rows_as_they_come_and_cancel(data):
+def test_progress_and_finished_rows_are_reported_in_order(data):
     seen: list[float] = []
     rows: list[str] = []
     compare(
@@ -118,7 +118,7 @@ def test_a_comparison_cancelled_before_its_first_row_is_an_empty_table(data):
     assert json.loads(result.to_json())["complete"] is False
 
 
-def test_a_figure_that_fails_costs_neither_its_row_nor_the_others(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_interval_or_floor_does_not_affect_other_numbers(data, monkeypatch: pytest.MonkeyPatch):
     interval, floor = method_result.interval, method_result.noise_floor
 
     def interval_but_not_of_nll(name, *arguments, **options):
@@ -148,7 +148,7 @@ def test_a_figure_that_fails_costs_neither_its_row_nor_the_others(data, monkeypa
     assert np.isnan(result.to_frame().loc["ts", "nll_low"])
 
 
-def test_a_seed_that_fails_is_left_out_and_said(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_seed_is_left_out_with_a_notice(data, monkeypatch: pytest.MonkeyPatch):
     original = SMART._fit
 
     def not_the_second(self, data, run):
@@ -164,7 +164,7 @@ def test_a_seed_that_fails_is_left_out_and_said(data, monkeypatch: pytest.Monkey
     assert "Seed 1: failed: RuntimeError: unlucky seed" in row.notices
 
 
-def test_a_failing_paired_test_costs_no_row(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_paired_test_does_not_affect_the_rows(data, monkeypatch: pytest.MonkeyPatch):
     def broken(*arguments, **options):
         raise ValueError("no test today")
 
@@ -206,7 +206,7 @@ def test_other_bins_and_another_primary_metric(data):
 
 @pytest.mark.parametrize("side", ["validation", "test"])
 @pytest.mark.parametrize("id", ["gc", "procal"])
-def test_features_of_one_part_only_are_not_used_and_that_is_said(id: str, side: str):
+def test_features_of_one_part_only_are_not_used_and_give_a_notice(id: str, side: str):
     problem = over_confident(400, 5, seed=1)
     rows = {"validation": slice(0, 200), "test": slice(200, None)}
     parts = {
@@ -224,7 +224,7 @@ def test_features_of_one_part_only_are_not_used_and_that_is_said(id: str, side: 
     assert not any("Only the" in notice for notice in expected.notices)
 
 
-def test_more_parameters_than_samples_are_said():
+def test_more_parameters_than_samples_give_a_notice():
     problem = over_confident(120, 8, seed=1)
     many = sc.GC(partitions=20, steps=2).fit(problem.logits, problem.labels)
     assert "360 parameters from 120 samples; expect overfitting." in many.notices_
@@ -233,7 +233,7 @@ def test_more_parameters_than_samples_are_said():
 
 
 @pytest.mark.parametrize("id", ["matrix", "dirichlet"])
-def test_a_row_that_cannot_but_overfit_says_so(id: str):
+def test_a_row_with_more_parameters_than_samples_has_a_notice(id: str):
     problem = over_confident(120, 12, seed=1)
     parts = {size: sc.Part(problem.logits[:size], problem.labels[:size]) for size in (60, 120)}
     said = compare(sc.LogitSet("made", parts[60], parts[120]), id, 1).results[id].notices

@@ -1,4 +1,4 @@
-"""The paper's figures: values typed by hand from its tables, and every number looked up in its source."""
+"""The paper's results: values typed by hand from its tables, and every number looked up in its source."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def environment(text: str, label: str) -> str:
     return text[starts[-1] : stop.end()]
 
 
-def test_every_number_stands_in_its_table():
+def test_every_number_is_in_its_table_of_the_paper():
     text = tex()
     with CSV.open(encoding="utf-8") as handle:
         records = list(csv.DictReader(handle))

@@ -70,7 +70,7 @@ def test_a_cancelled_sensitivity_keeps_its_cells(data):
     assert json.loads(result.to_json())["mean"][1][1] is None
 
 
-def test_a_wrong_metric_no_seed_or_too_many_bins_is_said_before_any_work(data):
+def test_a_wrong_metric_no_seed_or_too_many_bins_is_an_error_before_any_work(data):
     wrong = {"no metric 'foo'": {"metric": "foo"}, "at least 1": {"seeds": 0}, "from 2 to 1000": {"bins": 100_000}}
     for words, arguments in wrong.items():
         for study in (sc.sensitivity, sc.compare, sc.ablation, sc.data_efficiency, sc.shift):
@@ -100,7 +100,7 @@ def test_data_efficiency_fits_on_subsets(data):
     assert sizes_up_to(700) == (50, 100, 200, 500, 700)
 
 
-def test_shift_judges_groups_and_other_sets(data):
+def test_shift_evaluates_groups_and_other_sets(data):
     softer = labelled(400, 7, temperature=5.0)
     result = sc.shift(data, ["ts"], seeds=1, others={"harder": softer})
     assert result.rows == ("vanilla", "ts")
@@ -114,7 +114,7 @@ def test_shift_judges_groups_and_other_sets(data):
     np.testing.assert_allclose(result.reduction()[0], 0.0)
 
 
-def test_shift_without_groups_says_what_to_do():
+def test_shift_without_groups_is_an_error_with_a_fix():
     bare = sc.LogitSet("bare", labelled(100, 2), labelled(100, 3))
     with pytest.raises(CalibrationError, match="has no groups"):
         sc.shift(bare, ["ts"], 1)
@@ -123,7 +123,7 @@ def test_shift_without_groups_says_what_to_do():
         sc.shift(bare, ["ts"], 1, others={"four": sc.Part(other.logits, other.labels)})
 
 
-def test_traces_show_each_objective_falling(data):
+def test_each_objective_decreases_in_its_trace(data):
     result = sc.traces(data, epochs=60)
     assert set(result.runs) == {"NLL", "SoftECE", "Charbonnier-SoftECE"}
     for trace in result.runs.values():
@@ -136,7 +136,7 @@ def test_traces_show_each_objective_falling(data):
     assert len(frame) == 180
 
 
-def test_runtime_times_what_can_run(data):
+def test_runtime_measures_the_methods_that_can_run(data):
     result = sc.runtime(data, "ts,fc,histogram", repeats=2)
     assert set(result.fit_seconds) == {"ts", "histogram"}
     assert all(len(seconds) == 2 for seconds in result.apply_seconds.values())
@@ -167,7 +167,7 @@ def test_a_single_value_may_be_given_without_a_list(data):
     assert list(sc.traces(data, "nll", epochs=2).runs) == ["NLL"]
 
 
-def test_values_that_cannot_be_are_one_sentence_before_any_work(data):
+def test_invalid_values_are_an_error_before_any_work(data):
     for seeds in (1.5, "2", None, True):
         for study in (sc.sensitivity, sc.compare, sc.ablation, sc.data_efficiency, sc.shift):
             with pytest.raises(CalibrationError, match=r"seeds=.* must be a whole number, at least 1"):
@@ -246,7 +246,7 @@ def test_a_cell_is_finished_or_empty(data, compiled: bool, monkeypatch: pytest.M
     assert np.isfinite(result.metrics["ece"]).tolist() == [[[True] * 3], [[False] * 3]]
 
 
-def test_fits_made_together_are_single_fits(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_batch_of_fits_equals_single_fits(data, monkeypatch: pytest.MonkeyPatch):
     """Every metric, against fits made and judged one by one; and the threads make no difference, not in a bit."""
     arguments = {"sigmas": [0.05, 0.5], "deltas": [0.001, 1.0], "seeds": 2, "settings": QUICK}
     threads = torch.get_num_threads()
@@ -264,7 +264,7 @@ def test_fits_made_together_are_single_fits(data, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(together.metrics[name], singly.metrics[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-def test_what_goes_wrong_among_fits_made_together_stays_in_its_cell(data, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_fit_of_a_batch_only_affects_its_cell(data, monkeypatch: pytest.MonkeyPatch):
     original = sc.SMART._train
 
     def not_with_one(self, reading, run):
@@ -278,7 +278,7 @@ def test_what_goes_wrong_among_fits_made_together_stays_in_its_cell(data, monkey
     assert np.isfinite(result.metrics["ece"]).tolist() == [[[True, True]], [[True, False]]]
 
 
-def test_cancelled_traces_and_times_keep_what_is_finished(data, monkeypatch: pytest.MonkeyPatch):
+def test_cancelled_traces_and_runtime_keep_finished_results(data, monkeypatch: pytest.MonkeyPatch):
     token = threading.Event()
     original = sc.SMART._fit
 
@@ -302,7 +302,7 @@ def test_cancelled_traces_and_times_keep_what_is_finished(data, monkeypatch: pyt
     assert not times.complete
 
 
-def test_nothing_finished_is_an_empty_result_and_no_error(data):
+def test_a_study_cancelled_at_once_is_empty(data):
     token = threading.Event()
     token.set()
     assert sc.traces(data, cancel=token).to_frame().empty
@@ -332,7 +332,7 @@ def test_a_fit_that_fails_leaves_its_reason_in_the_cell(data, monkeypatch: pytes
     assert result.complete
 
 
-def test_a_target_without_the_features_of_the_fit_says_so():
+def test_a_target_without_the_features_of_the_fit_has_a_reason():
     val, test = (over_confident(200, 5, seed=seed) for seed in (1, 2))
     group = np.array(["fog", "snow"] * 100)
     data = sc.LogitSet(
@@ -345,7 +345,7 @@ def test_a_target_without_the_features_of_the_fit_says_so():
     assert "features" in result.reason(1, 2)
 
 
-def test_a_setting_that_is_not_allowed_is_said_before_any_work(data):
+def test_an_invalid_setting_is_an_error_before_any_work(data):
     seen: list[object] = []
     with pytest.raises(CalibrationError, match="sigma=-1"):
         sc.sensitivity(data, [0.05, -1], [0.001], 1, on_cell=lambda *cell: seen.append(cell))

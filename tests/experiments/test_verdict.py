@@ -1,4 +1,4 @@
-"""Which repair a sentence names, from rows made by hand."""
+"""The verdict on a comparison, from constructed rows."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_the_simplest_of_the_tied_is_named() -> None:
     assert "The simplest of these that keeps every prediction: ETS (3 parameters)." in said("smart", "ets", "vector")
 
 
-def test_one_that_changes_predictions_is_not() -> None:
+def test_a_method_that_changes_predictions_is_not_called_simplest() -> None:
     assert "The simplest of these that keeps every prediction: SMART (49 parameters)." in said("vector", "smart")
     assert "The simplest" not in said("smart", "vector")
 
 
 @pytest.mark.parametrize(("best", "tied"), [("ts", ("smart",)), ("smart", ()), ("vanilla", ("ts", "smart"))])
-def test_nothing_is_added_where_the_best_is_the_simplest(best: str, tied: tuple[str, ...]) -> None:
+def test_the_simplest_is_not_named_if_it_is_the_best(best: str, tied: tuple[str, ...]) -> None:
     assert "The simplest" not in said(best, *tied)
 
 

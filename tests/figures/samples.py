@@ -1,4 +1,4 @@
-"""Evaluations with known numbers, and how to read a figure back."""
+"""Evaluations with known numbers, and functions that read a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of numbers: statistics over seeds against NumPy, and ink that can be read on every colour."""
+"""Cells of tables over seeds: statistics against NumPy, and text with contrast on every colour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smart_core.figures.theme import ink, sequential
 from tests.figures.test_theme import contrast
 
 
-def test_over_seeds_is_numpys_over_the_seeds_that_ran():
+def test_mean_and_std_over_seeds_equal_numpys():
     rng = np.random.default_rng(0)
     values = rng.random((3, 4, 5))
     values[0, 0, 2:] = np.nan
@@ -31,7 +31,7 @@ def test_over_seeds_is_numpys_over_the_seeds_that_ran():
     assert OverSeeds.of([0.1, 0.1, 0.1]).std == 0.0
 
 
-def test_a_cells_text_has_its_spread_only_over_several_seeds():
+def test_a_cells_text_has_a_spread_only_for_several_seeds():
     cells = OverSeeds.of(np.array([[[0.0061, 0.0063], [0.02, np.nan], [np.nan, np.nan]]]))
     assert [cell_text(cells, "ece", (0, j)) for j in range(3)] == ["0.62<br>±0.01", "2.00", ""]
     assert cell_words(cells, "ece", (0, 0)) == "ECE 0.62\u00a0% ± 0.01\u00a0% over 2 seeds"

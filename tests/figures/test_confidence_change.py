@@ -1,4 +1,4 @@
-"""The change of confidence along the margin, with changes made by hand."""
+"""The change of confidence along the margin, for constructed changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def change(after: list[float], before: float = 0.9, needed: float = -0.2) -> Con
     )
 
 
-def test_lines_are_the_changes_beside_the_needed_one() -> None:
+def test_one_line_per_method_and_one_for_the_needed_change() -> None:
     figure = confidence_change_plot({"ts": change([0.8, 0.85]), "smart": change([0.7, 0.95])}).figure
     (needed,), (ts,), (smart,) = (named(figure, name) for name in ("needed", "TS", "SMART"))
     np.testing.assert_allclose(needed.y, [-0.2, -0.2])
@@ -29,7 +29,7 @@ def test_lines_are_the_changes_beside_the_needed_one() -> None:
     assert smart.line.color == palette()["smart"].color
 
 
-def test_words_name_who_changes_most_and_who_is_closest() -> None:
+def test_alt_names_the_largest_changes_and_the_closest_method() -> None:
     alt = confidence_change_plot({"ts": change([0.8, 0.85]), "smart": change([0.7, 0.95])}).alt
     assert "SMART lowers it most, by 20.0 percentage points at margin 1." in alt
     assert "SMART raises it most, by 5.0 percentage points at margin 2." in alt
@@ -46,7 +46,7 @@ def test_table_holds_the_lines() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("ids", [[], ["ts"], [*palette(), "mine", "other", "more"]])
-def test_none_one_and_twenty(ids: list[str], dark: bool) -> None:
+def test_no_one_and_twenty_methods(ids: list[str], dark: bool) -> None:
     chart = confidence_change_plot({id: change([0.9]) for id in ids}, dark=dark)
     assert len(chart.figure.data) == len(ids) + bool(ids)
     assert "nan" not in texts(chart.figure)

@@ -35,7 +35,7 @@ def test_colours_are_the_gaps_and_thin_cells_are_dimmed() -> None:
     assert (expected["n"] < 5).any()  # the case is there
 
 
-def test_every_cell_can_be_selected_and_leads_to_its_samples() -> None:
+def test_a_selected_cell_gives_its_samples() -> None:
     judged, bins = too_sure(700, seed=3), 8
     edges = margin_edges(judged.margin, 3)
     chart = gap_heatmap(judged, edges, bins)
@@ -70,7 +70,7 @@ def test_scale_is_even_about_zero(dark: bool) -> None:
     assert "nan" not in texts(chart.figure)
 
 
-def test_one_sample_has_no_cell_to_speak_of() -> None:
+def test_a_single_sample_has_no_cell_with_enough_samples() -> None:
     chart = gap_heatmap(evaluation_of([1.0], [1], [0.0]), [0.0, 0.0])
     assert chart.alt.endswith("no cell holds 5 samples.")
     assert len(chart.table) == 1

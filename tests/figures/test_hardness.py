@@ -1,4 +1,4 @@
-"""The scatter of distances: every known sample once, nothing at 0, the words right."""
+"""The scatter plot of distances: every known sample once, missing ones counted, the alt text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_right_and_wrong_are_drawn_apart():
     assert RIGHT.symbol != WRONG.symbol
 
 
-def test_samples_without_a_distance_are_said_and_never_drawn_at_zero():
+def test_samples_without_a_distance_are_in_the_legend_and_not_drawn():
     figure = hardness_scatter(made(attacked=True)).figure
     drawn = np.concatenate([trace.y for label in ("right", "wrong") for trace in points(figure, label)])
     assert len(drawn) == 93
@@ -74,7 +74,7 @@ def test_trend_is_medians_and_can_be_left_out(dark: bool):
     assert not [trace for trace in hardness_scatter(result, trend_bins=None).figure.data if trace.mode == "lines"]
 
 
-def test_more_points_go_to_webgl_and_too_many_to_a_density_with_a_sample():
+def test_many_points_use_webgl_and_too_many_a_density():
     many = hardness_scatter(made(2500, 0)).figure
     assert {trace.type for trace in points(many, "right")} == {"scattergl"}
     result = made(20_100, 0)

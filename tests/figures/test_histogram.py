@@ -16,7 +16,7 @@ def bars(chart: Chart, name: str) -> np.ndarray:
     return np.asarray(found.y)
 
 
-def test_confidence_counts_are_numpys_and_stacked() -> None:
+def test_confidence_counts_equal_numpys_and_are_stacked() -> None:
     judged = too_sure(2000)
     chart = confidence_histogram(judged, bins=10)
     for name, kind in (("right", True), ("wrong", False)):
@@ -27,7 +27,7 @@ def test_confidence_counts_are_numpys_and_stacked() -> None:
     assert [t.name for t in chart.figure.data if t.type == "bar"] == ["wrong", "right"]
 
 
-def test_means_are_drawn_as_lines_and_said() -> None:
+def test_both_means_are_lines_and_in_the_alt_text() -> None:
     chart = confidence_histogram(evaluation_of([0.9] * 8 + [0.6] * 2, [1] * 7 + [0] * 3))
     lines = {t.name: list(t.x) for t in chart.figure.data if t.type == "scatter"}
     assert lines == {
@@ -39,7 +39,7 @@ def test_means_are_drawn_as_lines_and_said() -> None:
     assert "lies below" in timid.alt
 
 
-def test_margin_counts_are_numpys() -> None:
+def test_margin_counts_equal_numpys() -> None:
     judged = too_sure(2000)
     chart = margin_histogram(judged, bins=25)
     top = judged.margin.max()
@@ -51,7 +51,7 @@ def test_margin_counts_are_numpys() -> None:
     assert f"is {right:.3g} where the prediction is right and {wrong:.3g} where it is wrong" in chart.alt
 
 
-def test_a_far_margin_does_not_squeeze_the_others_and_is_not_lost() -> None:
+def test_the_last_bar_holds_margins_far_beyond_the_others() -> None:
     margin = np.append(np.linspace(0, 10, 999), 1e30)
     chart = margin_histogram(evaluation_of(np.full(1000, 0.5), np.ones(1000), margin), bins=20)
     counts = bars(chart, "right")

@@ -1,4 +1,4 @@
-"""The leaderboard's picture: rows of a comparison written by hand, read back from the figure."""
+"""The leaderboard chart of constructed comparisons."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rows_are_sorted_with_the_best_on_top(three: Comparison) -> None:
         assert marker(chart, id).marker.color == palette()[id].color
 
 
-def test_intervals_seeds_and_floors_are_those_of_the_rows(three: Comparison) -> None:
+def test_intervals_seeds_and_floors_come_from_the_rows(three: Comparison) -> None:
     chart = leaderboard_plot(three)
     assert [list(t.x) for t in named(chart.figure, "interval")] == [[0.006, 0.013], [0.007, 0.016], [0.045, 0.056]]
     (seeds,) = named(chart.figure, "seeds")
@@ -78,13 +78,13 @@ def test_intervals_seeds_and_floors_are_those_of_the_rows(three: Comparison) -> 
     assert ends == [(0.005, 0.0105), (0.004, 0.008), (0.002, 0.004)]
 
 
-def test_ties_are_filled_and_the_others_hollow(three: Comparison) -> None:
+def test_tied_methods_have_filled_markers_and_others_open_ones(three: Comparison) -> None:
     chart = leaderboard_plot(three)
     assert [marker(chart, id).marker.symbol for id in ("smart", "ts", "vanilla")] == ["circle", "circle", "circle-open"]
     assert named(chart.figure, "best or tied")
 
 
-def test_no_verdict_by_a_metric_that_was_not_tested(three: Comparison) -> None:
+def test_ties_are_shown_only_for_the_primary_metric(three: Comparison) -> None:
     for id, value in (("vanilla", 0.9), ("smart", 0.95), ("ts", 0.93)):
         three.results[id].values["accuracy"] = [value]
     chart = leaderboard_plot(three, "accuracy")

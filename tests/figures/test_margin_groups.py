@@ -1,4 +1,4 @@
-"""The grid of margin groups, read back panel by panel."""
+"""The grid of margin groups, panel by panel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def panel(figure, number: int, name: str, type: str = "scatter"):
     return found
 
 
-def test_every_panel_is_scikit_learns_curve_of_its_group() -> None:
+def test_every_panel_equals_scikit_learns_curve_of_its_group() -> None:
     judged = too_sure(3000)
     edges = margin_edges(judged.margin, 5)
     figure = margin_group_grid(judged, None, edges, 10).figure
@@ -47,7 +47,7 @@ def test_before_and_after_share_panels_and_one_legend() -> None:
     assert len(chart.table) == 2 * 4 * 15
 
 
-def test_titles_say_margins_samples_and_the_error_before_and_after() -> None:
+def test_titles_have_margins_samples_and_the_error_before_and_after() -> None:
     margin = np.repeat([2.0, 4.0], 50)
     before = evaluation_of(np.full(100, 0.8), np.repeat([0, 1], 50), margin)
     after = evaluation_of(np.repeat([0.1, 0.9], 50), np.repeat([0, 1], 50), margin)
@@ -79,7 +79,7 @@ def test_table_holds_the_points_drawn() -> None:
 
 
 @pytest.mark.parametrize(("groups", "columns", "dark"), [(1, 3, True), (7, 3, False), (5, 1, True), (30, 4, False)])
-def test_any_number_of_panels_is_light_svg(groups: int, columns: int, dark: bool) -> None:
+def test_any_number_of_panels_is_a_small_svg(groups: int, columns: int, dark: bool) -> None:
     judged = too_sure(300)
     chart = margin_group_grid(judged, judged, margin_edges(judged.margin, groups), columns=columns, dark=dark)
     assert {t.type for t in chart.figure.data} == {"bar", "scatter"}
@@ -103,7 +103,7 @@ def test_names_are_plain_text() -> None:
     assert chart.table["method"].iloc[0] == NASTY
 
 
-def test_too_many_groups_and_other_samples_are_refused() -> None:
+def test_too_many_groups_and_different_samples_are_errors() -> None:
     judged = too_sure(300)
     with pytest.raises(CalibrationError, match="31 margin groups are too many"):
         margin_group_grid(judged, None, margin_edges(judged.margin, 31))

@@ -1,4 +1,4 @@
-"""The reliability diagram: what is drawn is what the table holds."""
+"""The reliability diagram draws the values of its table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bars_of(figure: go.Figure) -> go.Bar:
     return found
 
 
-def test_points_are_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+def test_points_equal_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     confidence, correct = drawn
     figure = reliability_diagram([Curve(reliability(confidence, correct, 10), "ts")]).figure
     accuracy, mean = calibration_curve(correct, confidence, n_bins=10)
@@ -55,7 +55,7 @@ def test_empty_bins_are_left_out_of_the_line_and_kept_in_the_counts() -> None:
     assert list(bars_of(figure).y) == [0, 0, 0, 0, 0, 1, 0, 0, 0, 2]
 
 
-def test_band_goes_there_and_back(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_band_is_a_closed_outline(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     table = reliability(*drawn, 5)
     low, high = table.accuracy - 0.1, table.accuracy + 0.2
     figure = reliability_diagram([Curve(table, "vanilla", None, low, high)]).figure
@@ -94,15 +94,13 @@ def test_adaptive_bins_are_drawn_with_their_own_widths(drawn: tuple[np.ndarray, 
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_figure_is_complete_json_without_anything_from_outside(
-    drawn: tuple[np.ndarray, np.ndarray], dark: bool
-) -> None:
+def test_the_figure_is_json_without_urls(drawn: tuple[np.ndarray, np.ndarray], dark: bool) -> None:
     text = reliability_diagram([Curve(reliability(*drawn))], dark=dark).figure.to_json()
     assert "http" not in text
     assert "NaN" not in text
 
 
-def test_no_curves_leave_the_diagonal() -> None:
+def test_without_curves_only_the_diagonal_is_drawn() -> None:
     figure = reliability_diagram([]).figure
     assert [t.name for t in figure.data] == ["perfectly calibrated"]
 
@@ -118,7 +116,7 @@ def test_table_holds_every_bin_of_every_curve(drawn: tuple[np.ndarray, np.ndarra
     assert "accuracy low" not in chart.table
 
 
-def test_words_of_one_curve_name_the_bin_that_weighs_most() -> None:
+def test_alt_of_one_curve_names_the_bin_that_adds_most() -> None:
     confidence = [0.95] * 80 + [0.35] * 20
     chart = reliability_diagram([Curve(reliability(confidence, [1] * 60 + [0] * 40, 10), "vanilla", "the model")])
     assert "Reliability diagram of the model" in chart.alt
@@ -130,7 +128,7 @@ def test_words_of_one_curve_name_the_bin_that_weighs_most() -> None:
     )
 
 
-def test_words_of_several_curves_name_best_and_worst(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+def test_alt_of_several_curves_names_best_and_worst(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     confidence, correct = drawn
     curves = [Curve(reliability(confidence**power, correct), id) for power, id in ((1, "ts"), (1.5, "smart"))]
     chart = reliability_diagram(curves)
@@ -139,7 +137,7 @@ def test_words_of_several_curves_name_best_and_worst(drawn: tuple[np.ndarray, np
     assert f"({100 * ece(confidence, correct):.1f}" in chart.alt
 
 
-def test_a_crowd_has_no_lines_through_bins_of_few_samples() -> None:
+def test_many_curves_have_no_lines_through_bins_of_few_samples() -> None:
     table = reliability([0.15] * 3 + [0.55] * 10 + [0.95] * 50, [1] * 63, 10)
     chart = reliability_diagram([Curve(table, id) for id in [*palette(), "mine", "yours", NASTY]])
     upper = [t for t in chart.figure.data if t.yaxis == "y" and t.name == "SMART"]

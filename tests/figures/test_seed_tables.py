@@ -1,4 +1,4 @@
-"""Objectives, indicators and data efficiency: what is drawn is what the table holds."""
+"""Objectives, indicators and data efficiency are drawn with the values of their tables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_cells_not_run_are_empty_and_counted():
     assert "no cell is computed yet" in seed_table_heatmap(made).alt
 
 
-def test_foreign_names_are_escaped_in_the_figure_and_plain_in_words():
+def test_names_are_escaped_in_the_figure_and_not_in_the_alt_text():
     made = table(("smart",), ("<script>x</script>", "b"))
     made.metrics["ece"][0, 0] = 0.0
     chart = seed_table_heatmap(made)
@@ -96,7 +96,7 @@ def test_curves_are_means_against_size_on_a_log_axis():
     assert len(chart.table) == 9
 
 
-def test_sizes_without_a_fit_are_left_out_and_said():
+def test_sizes_without_a_fit_are_left_out_and_counted():
     made = sizes_table()
     made.metrics["ece"][1, 0] = np.nan
     chart = efficiency_curves(made)
@@ -106,7 +106,7 @@ def test_sizes_without_a_fit_are_left_out_and_said():
     assert "NaN" not in chart.figure.to_json()
 
 
-def test_floor_is_a_line_and_in_words():
+def test_the_floor_is_a_line_and_in_the_alt_text():
     chart = efficiency_curves(sizes_table(), floor=0.004)
     (floor,) = [trace for trace in chart.figure.data if trace.name.startswith("noise floor")]
     assert list(floor.y) == [0.004, 0.004]

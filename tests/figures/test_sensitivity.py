@@ -1,4 +1,4 @@
-"""The sensitivity grid: cells, marks and words, for our own results and the paper's."""
+"""The sensitivity grid: cells, marks and alt text, for computed results and the paper's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def texts(figure: go.Figure) -> np.ndarray:
     return found
 
 
-def test_cells_hold_the_means_and_say_them():
+def test_cells_have_the_means_as_colour_and_text():
     chart = sensitivity_heatmap(made())
     np.testing.assert_allclose(heat(chart.figure).z, [[0.0305, 0.0205, 0.0505], [0.0105, 0.0405, np.nan]])
     assert texts(chart.figure).tolist() == [
@@ -45,7 +45,7 @@ def test_cells_hold_the_means_and_say_them():
     assert low > high  # the first sigma is on top, as in the paper's table
 
 
-def test_every_cell_can_be_selected_and_says_what_it_is():
+def test_every_cell_can_be_selected_and_has_hover_text():
     (cells,) = [trace for trace in sensitivity_heatmap(made()).figure.data if trace.name == "cells"]
     assert list(zip(cells.y, cells.x, strict=True)) == [(i, j) for i in range(2) for j in range(3)]
     assert cells.customdata[1].replace("\u00a0", " ") == "σ = 0.01, δ = 0.01<br>ECE 2.05 % ± 0.07 % over 2 seeds"
@@ -56,7 +56,7 @@ def test_one_seed_has_no_spread():
     assert texts(sensitivity_heatmap(made(1)).figure)[0, 0] == "3.00"
 
 
-def test_the_papers_default_is_framed_where_the_grid_has_it():
+def test_the_papers_default_is_framed_if_the_grid_has_it():
     (frame,) = sensitivity_heatmap(made()).figure.layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (-0.5, 0.5, 0.5, 1.5)
     assert sensitivity_heatmap(made(), paper_default=None).figure.layout.shapes == ()
@@ -64,7 +64,7 @@ def test_the_papers_default_is_framed_where_the_grid_has_it():
     assert sensitivity_heatmap(other).figure.layout.shapes == ()
 
 
-def test_alt_names_best_worst_default_and_what_is_open():
+def test_alt_names_best_worst_default_and_missing_cells():
     alt = sensitivity_heatmap(made()).alt.replace("\u00a0", " ")
     assert "lowest 1.05 % at sigma 0.05, delta 0.001" in alt
     assert "highest 5.05 % at sigma 0.01, delta 0.1" in alt

@@ -1,4 +1,4 @@
-"""Shift figures: reductions by hand, cut bars with their numbers, best cells and harm in words."""
+"""Shift figures: reductions of constructed results, bars that are cut off, best cells, harm in the alt text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bars(figure: Any) -> dict[str, Any]:
     return {trace.name: trace for trace in figure.data if trace.type == "bar"}
 
 
-def test_bars_are_the_share_of_the_error_taken_away():
+def test_bars_are_the_share_of_the_error_removed():
     chart = reduction_bars(made(USUAL))
     found = bars(chart.figure)
     assert list(found) == ["TS", "SMART"]  # the model itself is what they are compared with
@@ -47,7 +47,7 @@ def test_alt_names_best_worst_and_harm():
     assert "Worse than uncalibrated: TS on snow (-50.0 %)" in alt
 
 
-def test_great_harm_is_cut_and_its_number_written():
+def test_large_harm_is_cut_off_with_its_number_beside_the_bar():
     chart = reduction_bars(made([[0.1, 0.1], [0.5, 0.05], [0.02, 0.02]]))
     ts = bars(chart.figure)["TS"]
     np.testing.assert_allclose(ts.y, [-1.0, 0.5])
@@ -55,7 +55,7 @@ def test_great_harm_is_cut_and_its_number_written():
     np.testing.assert_allclose(chart.table["reduction"], [-4.0, 0.8, 0.5, 0.8])
 
 
-def test_many_bars_lie():
+def test_many_bars_are_horizontal():
     groups = tuple(f"corruption {n}" for n in range(15))
     rows = ("vanilla", "ts", "pts", "smart")
     values = np.random.default_rng(0).uniform(0.01, 0.1, (4, 15))

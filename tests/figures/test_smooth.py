@@ -1,4 +1,4 @@
-"""The smoothed diagram: what is drawn against direct kernel sums, its ends, its band and its words."""
+"""The smoothed reliability diagram against direct kernel sums; its gaps, band and alt text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_lower_panel_counts_samples() -> None:
     assert trapezoid(density.customdata, density.x) * 100 == pytest.approx(4000, rel=0.01)
 
 
-def test_curve_ends_where_there_are_no_samples_and_is_cut_where_they_are_missing_between() -> None:
+def test_the_curve_has_gaps_where_there_are_no_samples() -> None:
     rng = np.random.default_rng(0)
     p = np.concatenate([rng.uniform(0.3, 0.35, 300), rng.uniform(0.75, 0.8, 300)])
     chart = smooth_reliability({"vanilla": (p, rng.random(600) < p)})
@@ -111,7 +111,7 @@ def test_twenty_curves_with_odd_names_keep_their_legend(dark: bool) -> None:
     assert chart.figure.layout.legend.title.text == "smECE"
 
 
-def test_nothing_leaves_the_diagonal() -> None:
+def test_without_samples_only_the_diagonal_is_drawn() -> None:
     chart = smooth_reliability({})
     assert [t.name for t in chart.figure.data] == ["perfectly calibrated"]
     assert chart.table.empty

@@ -1,4 +1,4 @@
-"""Temperature curves: lines, shade, support and density as the curve has them."""
+"""Temperature curves: lines, band, support and density come from the curve."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_mean_line_is_solid_where_validation_had_samples_and_dotted_beyond():
     assert inside.name == "set, r = 0.94"
 
 
-def test_shade_spans_the_seeds_and_each_is_drawn():
+def test_the_band_spans_the_seeds_and_each_seed_is_a_line():
     found = curve()
     figure = temperature_chart({"set": found}).figure
     (band,) = named(figure, "range of 3 seeds")
@@ -64,14 +64,14 @@ def test_shade_spans_the_seeds_and_each_is_drawn():
     assert not named(temperature_chart({"set": curve(1)}).figure, "range of")
 
 
-def test_methods_that_read_more_are_shaded_over_samples():
+def test_methods_that_use_more_than_the_indicator_have_a_band_over_samples():
     found = curve(method="pts", exact=False)
     (band,) = named(temperature_chart({"PTS": found}).figure, "80 % of the samples")
     np.testing.assert_allclose(band.y[:21], found.low)
     np.testing.assert_allclose(band.y[21:][::-1], found.high)
 
 
-def test_grey_is_where_no_validation_sample_lies():
+def test_ranges_without_validation_samples_are_shaded():
     shapes = temperature_chart({"set": curve()}).figure.layout.shapes
     assert [(shape.x0, shape.x1) for shape in shapes] == [(0.0, 1.0), (8.0, 10.0), (1.0, 1.5), (7.5, 8.0)]
     both = temperature_chart({"a": curve(), "b": curve(support=Support(0.0, 0.1, 8.9, 9.0))}).figure.layout.shapes
@@ -98,7 +98,7 @@ def test_ts_is_a_dashed_line_for_all_or_for_each():
     assert "TS uses 1.50 for all samples of b" in two.alt
 
 
-def test_alt_tells_the_course_r_and_samples_outside():
+def test_alt_has_the_curve_r_and_samples_outside_the_validation_range():
     alt = temperature_chart({"set": curve()}).alt
     assert "set (SMART, 3 seeds): T is 1.30 at margin 1.00 and 2.70 at 8.00" in alt
     assert "lowest 1.30 at 1.00, highest 2.70 at 8.00" in alt
@@ -114,7 +114,7 @@ def test_a_single_temperature_has_no_r():
     assert "nan" not in chart.alt
 
 
-def test_several_sets_of_one_method_have_their_own_looks_and_methods_theirs():
+def test_data_sets_and_methods_have_different_styles():
     sets = temperature_chart({name: curve() for name in "abcd"}).figure
     colors = {trace.line.color for name in "abcd" for trace in named(sets, f"{name}, r")}
     assert len(colors) == 4
@@ -141,7 +141,7 @@ def test_table_holds_what_is_drawn():
     assert table[table["quantity"] == "T of TS"]["value"].item() == 2.0
 
 
-def test_what_cannot_be_drawn_is_said():
+def test_what_cannot_be_drawn_is_an_error():
     with pytest.raises(CalibrationError, match="5 curves"):
         temperature_chart({str(n): curve() for n in range(5)})
     with pytest.raises(CalibrationError, match="0 curves"):
@@ -159,7 +159,7 @@ def test_foreign_names_are_escaped(dark: bool):
     assert "NaN" not in chart.figure.to_json()
 
 
-def test_the_looks_of_sets_stand_out_and_differ_in_more_than_colour():
+def test_styles_of_data_sets_have_contrast_and_differ_in_dash_and_symbol():
     assert all(contrast(look.color, shade.background) >= 3 for look in SERIES for shade in (LIGHT, DARK))
     for what in ("color", "dash", "symbol"):
         assert len({getattr(look, what) for look in SERIES}) == len(SERIES)

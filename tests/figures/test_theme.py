@@ -80,7 +80,7 @@ def test_every_method_has_its_own_style() -> None:
 
 
 @pytest.mark.parametrize("background", [LIGHT.background, DARK.background])
-def test_colors_stand_out(background: str) -> None:
+def test_colors_have_contrast_on_both_backgrounds(background: str) -> None:
     assert all(contrast(entry.color, background) >= 3 for entry in palette().values())
 
 
@@ -91,7 +91,7 @@ def test_text_is_readable(shade: Ink) -> None:
 
 
 @pytest.mark.parametrize("eye", EYES)
-def test_methods_with_one_dash_are_told_apart_by_any_eye(eye: str) -> None:
+def test_methods_with_the_same_dash_differ_for_colour_blind_readers(eye: str) -> None:
     for one, other in combinations(palette().values(), 2):
         if one.dash == other.dash:
             assert difference(one.color, other.color, eye) > 15, (one.label, other.label)
@@ -142,7 +142,7 @@ def test_sequential_scale_is_ordered_by_lightness_away_from_the_background(dark:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("eye", EYES)
-def test_both_sides_of_the_diverging_scale_are_told_apart_by_any_eye(dark: bool, eye: str) -> None:
+def test_both_sides_of_the_diverging_scale_differ_for_colour_blind_readers(dark: bool, eye: str) -> None:
     colors = [color for _, color in diverging(dark)]
     middle = len(colors) // 2
     for below, above in zip(colors[:middle], colors[::-1], strict=False):
@@ -153,14 +153,14 @@ def test_both_sides_of_the_diverging_scale_are_told_apart_by_any_eye(dark: bool,
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_gap_of_nothing_is_nearly_the_background_and_still_a_cell(dark: bool) -> None:
+def test_zero_of_the_diverging_scale_is_near_the_background_but_visible(dark: bool) -> None:
     scale = diverging(dark)
     assert scale[3][0] == 0.5
     assert 1.05 < contrast(scale[3][1], ink(dark).background) < 1.5
 
 
 @pytest.mark.parametrize("background", [LIGHT.background, DARK.background])
-def test_right_and_wrong_are_told_apart(background: str) -> None:
+def test_right_and_wrong_differ_for_colour_blind_readers(background: str) -> None:
     assert all(contrast(entry.color, background) >= 3 for entry in (RIGHT, WRONG))
     assert all(difference(RIGHT.color, WRONG.color, eye) > 30 for eye in EYES)
     assert RIGHT.symbol != WRONG.symbol
@@ -181,5 +181,5 @@ def test_right_and_wrong_are_told_apart(background: str) -> None:
         ("<" * 50, "&lt;" * 39 + "…"),
     ],
 )
-def test_foreign_text_is_only_text(text: object, written: str) -> None:
+def test_text_from_files_is_escaped(text: object, written: str) -> None:
     assert plain(text) == written

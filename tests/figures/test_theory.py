@@ -1,4 +1,4 @@
-"""The theory's figures: what is drawn is what was computed, and the words and the table say the same."""
+"""The figures of the theory draw what was computed; alt text and table agree."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_target_rows_and_bounds(dark: bool) -> None:
     assert list(other.table.columns) == ["max logit", "T"]
 
 
-def test_a_row_outside_is_said_and_a_low_target_has_no_upper_line() -> None:
+def test_rows_outside_the_bounds_are_counted_and_a_low_target_has_no_upper_bound() -> None:
     study = random_study(rows=50)
     study.temperature[0] *= 50
     assert "1 sample lies outside" in target_chart(study).alt
@@ -77,7 +77,7 @@ def test_feasible_temperatures() -> None:
         feasible_chart(0.05, 10)
 
 
-def test_certificate_bars_add_up_and_a_violation_is_said() -> None:
+def test_certificate_bars_add_up_and_a_violation_is_named() -> None:
     p, a = forecasts(200, shift=-0.1)
     found = {"vanilla": certificate(p, a), "ts": certificate(p**1.2, a)}
     chart = certificate_chart(found)
@@ -128,7 +128,7 @@ def test_the_path_starts_at_nothing_and_touches_its_tangent() -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_law_and_what_was_found(dark: bool) -> None:
+def test_the_true_law_and_its_estimates_are_drawn(dark: bool) -> None:
     result = played()
     chart = recovery_chart(result, dark=dark)
     (truth,) = named(chart.figure, "the truth")

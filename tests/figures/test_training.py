@@ -1,4 +1,4 @@
-"""Training traces: every recorded epoch, the lowest one marked, and the words of both charts."""
+"""Training traces: every recorded epoch, the lowest one marked, and the alt text of both charts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_gradients_are_on_a_log_axis_that_skips_zeros():
     assert "SoftECE goes from 2 to 1.05, its gradient norm from 1 to" in chart.alt
 
 
-def test_long_trainings_are_thinned_from_the_first_to_the_last():
+def test_long_trainings_are_thinned():
     chart = divergence_chart(made(2000))
     lines = [*on(chart.figure, "y"), *on(chart.figure, "y2")]
     assert sum(len(trace.x) for trace in lines) < 2000
@@ -99,6 +99,6 @@ def test_one_objective_one_epoch(dark: bool):
     assert "NaN" not in chart.figure.to_json()
 
 
-def test_nothing_recorded_is_said():
+def test_traces_without_epochs_are_an_error():
     with pytest.raises(CalibrationError, match="No epoch of SoftECE and Charbonnier-SoftECE"):
         gradient_chart(Traces({"NLL": made().runs["NLL"]}))

@@ -1,4 +1,4 @@
-"""`smart report` from a shell's point of view."""
+"""The command `smart report`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_report_and_its_summary(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["{small}", "--out", "{folder}/r.html", "--methods", "fc"], "FC: needs features and head"),
     ],
 )
-def test_bad_input_is_one_sentence(
+def test_bad_input_is_one_sentence_on_standard_error(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = tmp_path / "small.npz"
@@ -63,7 +63,7 @@ def test_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--sensitivity" in capsys.readouterr().out
 
 
-def test_the_command_it_gives_means_the_same() -> None:
+def test_the_command_in_the_report_gives_the_same_options() -> None:
     given = ["report", "--val", "a b.npz", "--test", "/x/t.npy", "y.npy", "--split-seed", "4", "--metric", "nll"]
     given += ["--sensitivity", "--seeds", "3", "--out", "/x/o.html"]
     options = build_parser().parse_args(given)

@@ -1,4 +1,4 @@
-"""The report says what the results say, holds everything itself, and lets no foreign text become code."""
+"""The report shows the results, loads nothing else, and lets no text from a file become code."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_method_that_could_not_run_is_named_with_its_reason(compared: Comparis
     assert "How to reproduce" not in text
 
 
-def test_without_the_uncalibrated_model_it_is_judged_all_the_same(compared: Comparison) -> None:
+def test_the_uncalibrated_model_is_evaluated_if_it_is_not_in_the_comparison(compared: Comparison) -> None:
     rows = {id: row for id, row in compared.results.items() if id in ("ts", "smart")}
     found = Findings(summarise(compared.data, rows))
     np.testing.assert_array_equal(found.before.confidence, compared.results["vanilla"].evaluations[0].confidence)
@@ -165,7 +165,7 @@ def test_one_method_alone_is_reported(compared: Comparison) -> None:
     assert "Vanilla: ECE" in read.text
 
 
-def test_foreign_text_never_becomes_markup_or_script(compared: Comparison) -> None:
+def test_text_from_files_never_becomes_markup_or_script(compared: Comparison) -> None:
     data = compared.data
     part = replace(data.test, group=np.array([NASTY] * len(data.test)))
     names = tuple(f"{NASTY}{k}" for k in range(data.classes))
@@ -193,7 +193,7 @@ def test_foreign_text_never_becomes_markup_or_script(compared: Comparison) -> No
 
 
 @pytest.mark.parametrize("text", [NASTY, "<!--", "]]>", "a\x00b\u2029", "\\u003c"])
-def test_json_in_a_script_is_the_same_value_without_its_marks(text: str) -> None:
+def test_json_in_a_script_is_escaped_and_keeps_its_value(text: str) -> None:
     written = script_json({"a": text})
     assert json.loads(written) == {"a": text}
     assert not re.search("[<>&\u2028\u2029]", written)
@@ -220,7 +220,7 @@ def test_the_python_api_fits_and_draws_with_progress() -> None:
     assert seen[-1] == 1.0
 
 
-def test_what_cannot_be_reported_is_one_sentence(compared: Comparison) -> None:
+def test_what_cannot_be_reported_is_an_error(compared: Comparison) -> None:
     bare = sc.simulate_set(50, 50, 4, seed=1)
     with pytest.raises(CalibrationError, match=r"no method could be run \(FC: needs features and head"):
         report(bare, "fc")
@@ -235,7 +235,7 @@ def test_what_cannot_be_reported_is_one_sentence(compared: Comparison) -> None:
         report(bare, "ts", cancel=Stopped())
 
 
-def test_the_python_it_gives_runs_and_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_in_the_report_gives_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a\"b'.npz").write_bytes(sample_logits.path("digits").read_bytes())
     code = compare_code(
