@@ -79,8 +79,9 @@ def load_reader(module: str | None) -> bool:
     if module is None or module in _loaded:
         return module is not None
     _loaded.add(module)
-    for late in (*(f"encodings.{encoding}" for encoding in _ENCODINGS), "numpy.char", "numpy.random"):
-        importlib.import_module(late)
+    for encoding in _ENCODINGS:
+        importlib.import_module(f"encodings.{encoding}")
+    np.char, np.random  # noqa: B018 - NumPy 2 imports them when they are first asked for
     importlib.import_module(f"smart_core.data.formats.{module}")
     if module == "safetensors_file":
         for late in (*READ_WHOLE.values(), "safetensors.numpy"):
