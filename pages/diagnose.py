@@ -84,18 +84,16 @@ with right:
 details = st.expander("All metrics with intervals and noise floors", key="every-metric-box", on_change="rerun")
 if details.open:
     found = cache.headline(data, bins)
-    rows = []
-    for name in HEADLINE:
-        ends = found.intervals[name]
-        rows.append(
-            {
-                "metric": METRICS[name].label,
-                "value": metric_value(name, found.values[name]),
-                "95 % interval": f"{metric_value(name, ends.low)} – {metric_value(name, ends.high)}",
-                "noise floor (95 %)": metric_value(name, found.floors[name].q95) if name in found.floors else "",
-                "meaning": METRICS[name].help,
-            }
-        )
+    rows = [
+        {
+            "metric": METRICS[name].label,
+            "value": metric_value(name, found.mean(name)),
+            "95 % interval": " – ".join(metric_value(name, end) for end in found.ends(name)),
+            "noise floor (95 %)": metric_value(name, found.floor_q95(name)) if name in found.floor else "",
+            "meaning": METRICS[name].help,
+        }
+        for name in HEADLINE
+    ]
     details.dataframe(rows, hide_index=True, key="every-metric")
 
 python_code(

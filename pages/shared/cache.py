@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,8 @@ from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.analysis.temperature_curve import temperature_curve as compute_temperature_curve
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import one_thread
-from smart_core.evaluation import HEADLINE
-from smart_core.experiments.method_result import evaluation_floors
-from smart_core.metrics import Floor, Interval, bootstrap_reliability_band, interval
+from smart_core.experiments.method_result import MethodResult, evaluate_method
+from smart_core.metrics import bootstrap_reliability_band
 from smart_core.metrics.bands import ReliabilityBand
 
 
@@ -67,30 +66,16 @@ def _reliability_band(content_hash: str, bins: int, _evaluation: sc.Evaluation) 
     return bootstrap_reliability_band(_evaluation.confidence, _evaluation.correct, bins=bins)
 
 
-@dataclass(frozen=True)
-class Headline:
-    """Value, interval and, if it has one, noise floor of every headline metric of the uncalibrated model."""
-
-    values: dict[str, float]
-    intervals: dict[str, Interval]
-    floors: dict[str, Floor]
-
-
-def headline(data: sc.LogitSet, bins: int) -> Headline:
-    """Compute every headline metric of the uncalibrated model."""
+def headline(data: sc.LogitSet, bins: int) -> MethodResult:
+    """Compute every headline metric of the uncalibrated model with its interval and noise floor."""
     return _headline(data.content_hash, bins, data)
 
 
 @st.cache_data(max_entries=32, show_spinner="Computing every metric", scope="session")
-def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> Headline:
+def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> MethodResult:
     with one_thread():
-        evaluation = sc.evaluate(vanilla(_data), _data.test, bins=bins)
-    floors = evaluation_floors(evaluation, bins)
-    return Headline(
-        {name: evaluation.metric(name, bins) for name in HEADLINE},
-        {name: interval(name, evaluation, bins=bins, floor=floors.get(name)) for name in HEADLINE},
-        floors,
-    )
+        row = evaluate_method("vanilla", _data, 1, bins=bins)
+    return replace(row, calibrators=[], evaluations=[])
 
 
 def digest(evaluation: sc.Evaluation) -> str:

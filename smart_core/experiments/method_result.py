@@ -229,11 +229,6 @@ def _or_notice(compute: Callable[[], T], missing: str, notices: list[str]) -> T 
         return None
 
 
-def evaluation_floors(evaluation: Evaluation, bins: int = 15) -> dict[str, Floor]:
-    """Noise floors of the metrics that have one."""
-    return {name: noise_floor(name, evaluation, bins=bins) for name in WITH_A_FLOOR}
-
-
 def _over_seeds(intervals: Sequence[Interval]) -> Interval:
     """Ends averaged over seeds: the typical interval of one fit."""
     low, high = (float(np.mean(ends)) for ends in zip(*((each.low, each.high) for each in intervals), strict=True))
