@@ -59,7 +59,7 @@ def shorten(text: object, longest: int = 40) -> str:
 
 def printable(text: str, limit: int = 80) -> str:
     """Text from a file on one line: unprintable characters replaced by `?`, cut after `limit` characters."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
+    clean = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
 

@@ -204,8 +204,8 @@ def load(
     transposed
         Whether columns are samples; by default they are if only then the number of samples is that of the labels.
     isolated
-        Whether the files are parsed in a process of their own, with hard limits on memory and time; if False, they are
-        parsed in this one.
+        Whether the files are parsed in a process of their own, with hard limits on memory and time. If False, they are
+        parsed in this one, without limits: no file runs code, but a hostile one can fill the memory or crash Python.
 
     Examples
     --------

@@ -4,7 +4,7 @@ A fork server, started once and kept warm with the file readers loaded, forks on
 receives the files, answers calls until its `Sandbox` is closed, and never outlives a limit:
 
     memory       RLIMIT_AS: 800 MB, or four times the files if that is more, beyond the files and the readers themselves
-    CPU time     ITIMER_PROF: 4 s per call, and 1 s more for every 10 MB
+    CPU time     ITIMER_PROF: 4 s per call, or 1 s for every 10 MB of the files if that is more
     wall time    ITIMER_REAL: twelve times that, and two minutes between calls
     descriptors  RLIMIT_NOFILE of 0 while it works: no new file, no socket, no process with pipes
 
@@ -84,7 +84,7 @@ def available() -> bool:
 
 def cpu_seconds(size: int) -> float:
     """The CPU time that one call may take for files of `size` bytes in sum."""
-    return CPU_SECONDS + size / BYTES_PER_CPU_SECOND
+    return max(CPU_SECONDS, size / BYTES_PER_CPU_SECOND)
 
 
 def memory_bytes(size: int) -> int:

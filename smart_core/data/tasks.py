@@ -114,6 +114,16 @@ def _small_files(module: str) -> Iterator[Source]:
             buffer = BytesIO()
             writer(table, buffer)
             yield Source(name, buffer.getvalue())
+    elif module == "mat_file":
+        import scipy.io
+        import scipy.sparse
+
+        arrays = {"logits": np.tile([[2.0, 0.5], [0.0, 1.0]], (5, 1)), "labels": np.tile([0, 1], 5)}
+        more = {"names": np.array(["a", "b"], object), "sparse": scipy.sparse.csc_array(np.eye(2)), "struct": {"a": 1}}
+        for content, version in ((arrays | more, "5"), (arrays, "4")):
+            buffer = BytesIO()
+            scipy.io.savemat(buffer, content, format=version, do_compression=version == "5")
+            yield Source("small.mat", buffer.getvalue())
 
 
 def encode(value: Any, arrays: list[Array]) -> Any:

@@ -16,7 +16,7 @@ import safetensors.torch
 import scipy.io
 import torch
 
-from smart_core.data import load
+from smart_core.data import Document, load
 from smart_core.errors import LogitFileError
 from tests.data.files import codes, example, npy, npz, pickled, torch_bytes
 
@@ -281,8 +281,19 @@ def test_ragged_lists_are_located(chunks):
 def test_long_texts_are_cut_with_a_notice():
     table = frame().assign(group=["x" * 300 + str(k) for k in Y])
     data = load(table.to_csv(index=False).encode(), name="a.csv")
-    assert set(data.test.group) == {"x" * 256}
-    assert "cut at 256 characters (the longest has 301)" in next(n.text for n in data.notices if n.code == "long_text")
+    assert set(data.test.group) == {"x" * 200}
+    assert "cut at 200 characters (the longest has 301)" in next(n.text for n in data.notices if n.code == "long_text")
+
+
+def test_names_are_cut_before_anything_looks_at_them():
+    long = "x" * 5000
+    data = load(npz(logits=Z, labels=Y, class_names=np.array([long, "b", "c", "d"])), name="a.npz")
+    assert data.class_names == ("x" * 200, "b", "c", "d")
+    assert "cut at 200 characters" in next(n.text for n in data.notices if n.code == "long_text")
+    listed = Document.open(pickled({f"logits_{long}": Z, "labels": Y}), name="a.pkl").describe()
+    assert [len(info.key) for info in listed] == [80, 6]
+    data = load(pd.DataFrame(Z, columns=[*"abc", long]).assign(label=Y).to_csv(index=False).encode(), name="a.csv")
+    assert data.class_names == ("a", "b", "c", "x" * 200)
 
 
 def test_headerless_text():

@@ -7,12 +7,8 @@ import os
 import struct
 import time
 import zipfile
-import zlib
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -153,34 +149,6 @@ def test_compressible_arrays_are_not_bombs():
     np.savez_compressed(stream, logits=zeros * 5, labels=np.arange(200_000) % 10)
     assert len(stream.getvalue()) * 20 < zeros.nbytes
     assert load(stream.getvalue(), name="a.npz").classes == 10
-
-
-@pytest.fixture
-def low_limit(monkeypatch):
-    """Guards start at 1 MB, so that the bombs can be small."""
-    monkeypatch.setattr("smart_core.data.formats.limits.ALWAYS_FINE_BYTES", 1 << 20)
-    monkeypatch.setattr("smart_core.data.sandbox.available", lambda: False)  # the limit holds in this process only
-
-
-@pytest.mark.usefixtures("low_limit")
-def test_mat_bomb():
-    packed = zlib.compress(b"\0" * 20_000_000, 9)
-    header = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
-    refused(header + struct.pack("<II", 15, len(packed)) + packed, "a.mat", "bomb")
-
-
-@pytest.mark.usefixtures("low_limit")
-@pytest.mark.parametrize("extension", ["parquet", "feather"])
-def test_tables_that_repeat_one_row(extension):
-    stream = io.BytesIO()
-    zeros = np.zeros(3_000_000, np.int32)
-    table = pa.table({"a": zeros, "b": zeros, "label": zeros})
-    if extension == "parquet":
-        pyarrow.parquet.write_table(table, stream, compression="zstd")
-    else:
-        pyarrow.feather.write_feather(table, stream, compression="zstd")
-    assert len(stream.getvalue()) < 100_000
-    refused(stream.getvalue(), f"a.{extension}", "bomb")
 
 
 def test_what_is_not_a_file(tmp_path):

@@ -19,7 +19,11 @@ from tests.robustness.case import Case
 from tests.timing import slowdown
 
 SECONDS, PEAK = 5.0, 1_000_000_000
-"""Seconds of work and bytes of memory that loading or describing one file may take."""
+"""CPU time and memory that the process which reads a file may take."""
+GROWTH = 64 << 20
+"""Bytes by which the calling process may grow beyond the arrays that it accepts."""
+AUDITED = 8
+"""One file in so many is also read in the calling process, which records what it does besides reading."""
 PATIENCE = 60.0
 """Seconds without an answer after which a worker counts as hung: much more than a file may take on a busy machine."""
 BATCH = 500
@@ -38,7 +42,9 @@ class Outcome:
     """`loaded`, `refused`, or what must not be: `error`, `hang`, `crash`."""
     said: str = ""
     seconds: float = 0.0
+    wall: float = 0.0
     peak: int = 0
+    audited: bool = False
     faults: tuple[str, ...] = ()
     """What breaks a promise."""
 
@@ -59,7 +65,10 @@ def judge(case: Case, name: str, answer: dict[str, Any]) -> Outcome:
         faults.append(f"took {answer['seconds']:.1f} s")
     if answer["peak"] > PEAK:
         faults.append(f"took {answer['peak'] / 1e6:.0f} MB")
-    return Outcome(case, result, said, answer["seconds"], answer["peak"], tuple(faults))
+    if answer["growth"] > GROWTH:
+        faults.append(f"left {answer['growth'] / 1e6:.0f} MB in the calling process")
+    figures = (answer["seconds"], answer["wall"], answer["peak"], answer["audited"])
+    return Outcome(case, result, said, *figures, tuple(faults))
 
 
 def sentence_faults(said: str, name: str) -> Iterator[str]:
@@ -101,7 +110,10 @@ def _batch(cases: Sequence[Case], folder: Path, warm: list[str]) -> Iterator[Out
         path.write_bytes(case.make(canary))
         paths.append(path)
     before = _listing(folder)
-    waiting = [(str(path), number % 2 == 1) for number, path in enumerate(paths)]
+    waiting = [
+        (str(path), number % 2 == 1, number % AUDITED == 0 or case.kind == "hostile pickle")
+        for number, (path, case) in enumerate(zip(paths, cases, strict=True))
+    ]
     done = 0
     while done < len(cases):
         for answer in _answers(waiting[done:], warm, folder):
@@ -119,7 +131,7 @@ def _listing(folder: Path) -> dict[str, int]:
     return {str(path): path.stat().st_size for path in folder.rglob("*")}
 
 
-def _answers(waiting: list[tuple[str, bool]], warm: list[str], folder: Path) -> Iterator[dict[str, Any]]:
+def _answers(waiting: list[tuple[str, bool, bool]], warm: list[str], folder: Path) -> Iterator[dict[str, Any]]:
     """One worker's answers; where it hangs or dies, that is the answer for its file and the last one."""
     environment = {
         **os.environ, "OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "TMPDIR": str(folder / "temporary"),
@@ -151,7 +163,8 @@ def _answers(waiting: list[tuple[str, bool]], warm: list[str], folder: Path) -> 
 
 
 def _lost(result: str, words: str) -> dict[str, Any]:
-    return {"outcome": result, "said": words, "described": words, "seconds": 0.0, "peak": 0, "did": []}
+    figures = {"seconds": 0.0, "wall": 0.0, "peak": 0, "growth": 0, "audited": False}
+    return {"outcome": result, "said": words, "described": words, "did": [], **figures}
 
 
 def _lines(worker: subprocess.Popen[bytes]) -> Iterator[bytes | None]:
@@ -172,13 +185,13 @@ def _lines(worker: subprocess.Popen[bytes]) -> Iterator[bytes | None]:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Counts by format and by outcome, with the longest time and the most memory."""
+    """Counts by format and by outcome, with the longest times and the most memory."""
     formats = sorted({outcome.case.format for outcome in outcomes})
     results = ["loaded", "refused", "error", "hang", "crash"]
     lines = [
         f"{'format':<12}{'files':>7}"
         + "".join(f"{name:>9}" for name in results)
-        + f"{'broken':>9}{'s max':>8}{'MB max':>8}"
+        + f"{'audited':>9}{'broken':>9}{'CPU s':>8}{'wall s':>8}{'MB':>8}"
     ]
     for format in [*formats, "all"]:
         own = [o for o in outcomes if format in ("all", o.case.format)]
@@ -186,7 +199,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
         lines.append(
             f"{format or '(none)':<12}{len(own):>7}"
             + "".join(f"{counts[name]:>9}" for name in results)
-            + f"{sum(bool(o.faults) for o in own):>9}{max(o.seconds for o in own):>8.2f}"
+            + f"{sum(o.audited for o in own):>9}{sum(bool(o.faults) for o in own):>9}"
+            + f"{max(o.seconds for o in own):>8.2f}{max(o.wall for o in own):>8.2f}"
             + f"{max(o.peak for o in own) / 1e6:>8.0f}"
         )
     return "\n".join(lines)

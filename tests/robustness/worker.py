@@ -1,7 +1,8 @@
-"""A process that opens files and watches itself: seconds of work, memory, and whatever it does besides reading.
+"""A process that opens files through the sandbox and measures it; some it also reads itself, and watches what it does.
 
-Started by `trial.py` with a list of (path, whether to hand over bytes) on standard input; answers each with two lines
-of JSON, one before and one after, so that the parent knows which file a hang or a crash belongs to.
+Started by `trial.py` with a list of (path, whether to pass bytes, whether to read it in this process too) on standard
+input. Answers each with two lines of JSON, one before and one after, so that the parent knows which file a hang or a
+crash belongs to.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ import resource
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import smart_core as sc
 from smart_core.data import Document
 from tests.conftest import ROOT
+from tests.data.files import Usage
 
 SPARE = 1 << 30
-"""Bytes of address space that a load may take beyond what the process had before."""
+"""Bytes of address space that an audited load may take beyond what the process had before."""
+AUDITED_PEAK = 300_000_000
+"""Files that take more memory than this in the sandbox are not read in this process."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 FORBIDDEN = (
@@ -59,21 +65,16 @@ def _foreign(event: str, arguments: tuple[Any, ...]) -> bool:
     return event.startswith(FORBIDDEN)
 
 
-def peak() -> int:
-    """The most memory in use since `forget_peak`."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-
-
-def forget_peak() -> None:
-    with open("/proc/self/clear_refs", "w") as switch:
-        switch.write("5")
-
-
-def limit_memory() -> None:
-    """Set a hard memory limit that the kernel enforces."""
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Beyond this the kernel says no, whatever a file asks for."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + SPARE, size + SPARE))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + SPARE, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def sound(data: sc.LogitSet) -> str:
@@ -97,33 +98,35 @@ def sound(data: sc.LogitSet) -> str:
     return "; ".join(wrong)
 
 
-def attempt(path: Path, as_bytes: bool, watch: Watch) -> dict[str, Any]:
-    """One file, loaded and described."""
-    source: dict[str, Any] = {"source": path.read_bytes(), "name": path.name} if as_bytes else {"source": path}
-    forget_peak()
-    start = time.process_time()
-    watch.seen, watch.on = [], True
-    outcome, said = "refused", ""
-    try:
-        data = sc.load(**source, isolated=False)
-        outcome, said = "loaded", sound(data)
-    except sc.LogitFileError as error:
-        said = str(error)
-    except BaseException as error:  # this is what is looked for
-        outcome, said = "error", f"{type(error).__name__}: {error}"
-    loaded = time.process_time()
-    try:
-        listed = Document.open(path if not as_bytes else (path.name, source["source"]), isolated=False).describe()
-        described = "" if all(info.key.isprintable() for info in listed) else "a key has control characters"
-    except sc.LogitFileError as error:
-        described = "" if str(error).isprintable() else "describe says more than one line"
-    except BaseException as error:
-        described = f"describe: {type(error).__name__}: {error}"
-    watch.on = False
-    seconds = max(loaded - start, time.process_time() - loaded)
+def attempt(source: dict[str, Any]) -> dict[str, Any]:
+    """One file, described and loaded through the sandbox."""
+    outcome, said, described, accepted = "refused", "", "", 0
+    start = time.perf_counter()
+    with Usage() as usage:
+        try:
+            document = Document.open(**source)
+            if not all(info.key.isprintable() for info in document.describe()):
+                described = "a key has control characters"
+            data = document.load()
+            accepted = sum(array.nbytes for _, array in data.arrays())
+            outcome, said = "loaded", sound(data)
+        except sc.LogitFileError as error:
+            said = str(error)
+        except BaseException as error:  # this is what is looked for
+            outcome, said = "error", f"{type(error).__name__}: {error}"
     return {
-        "outcome": outcome, "said": said, "described": described, "seconds": seconds, "peak": peak(), "did": watch.seen,
+        "outcome": outcome, "said": said, "described": described, "wall": time.perf_counter() - start,
+        "seconds": usage.seconds, "peak": usage.peak, "growth": usage.growth - accepted, "ended": usage.ended,
     }  # fmt: skip
+
+
+def audit(source: dict[str, Any], watch: Watch) -> list[str]:
+    """What this process does besides reading when it loads the file itself."""
+    watch.seen, watch.on = [], True
+    with limited_memory(), suppress(sc.LogitFileError):
+        sc.load(**source, isolated=False)
+    watch.on = False
+    return watch.seen
 
 
 def main() -> None:
@@ -132,11 +135,15 @@ def main() -> None:
     watch = Watch()
     for name in warm:  # what is imported at first use is imported now
         sc.load(Path(name), isolated=False)
-        Document.open(Path(name), isolated=False).describe()
-    limit_memory()
-    for name, as_bytes in rest:
+        sc.load(Path(name))
+    for name, as_bytes, audited in rest:
         print(json.dumps({"start": name}), flush=True)
-        print(json.dumps(attempt(Path(name), as_bytes, watch)), flush=True)
+        path = Path(name)
+        source: dict[str, Any] = {"source": path.read_bytes(), "name": path.name} if as_bytes else {"source": path}
+        answer = attempt(source)
+        audited = audited and not answer["ended"] and answer["peak"] < AUDITED_PEAK
+        answer["did"] = audit(source, watch) if audited else []
+        print(json.dumps(answer | {"audited": audited}), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from io import BytesIO
 
+import numpy as np
+
 from smart_core.data.formats.limits import DAMAGED
-from smart_core.data.formats.raw import RawFile, Source
+from smart_core.data.formats.raw import MAX_CHARACTERS, RawArray, RawFile, Source
 from smart_core.data.logitset import Notice
 from smart_core.errors import LogitFileError
 from smart_core.formatting import error_text, printable
@@ -88,7 +90,21 @@ def read(source: Source) -> RawFile:
     if claimed != name.removesuffix("-legacy"):
         given = f"extension '{printable(source.extension)}'" if source.extension else "missing extension"
         raw.notices.append(Notice("format", f"{source.name}: read as {actual.description} despite its {given}."))
-    return replace(raw, split=source.split, folder=source.folder)
+    arrays = [_with_short_texts(item, raw.notices) for item in raw.arrays]
+    return replace(raw, arrays=arrays, split=source.split, folder=source.folder)
+
+
+def _with_short_texts(item: RawArray, notices: list[Notice]) -> RawArray:
+    """Return the array with its texts cut to MAX_CHARACTERS."""
+    if item.array is None or item.kind not in ("U", "S"):
+        return item
+    cut = np.dtype(f"{item.kind}{MAX_CHARACTERS}")
+    if item.array.itemsize <= cut.itemsize:
+        return item
+    short = item.array.astype(cut)
+    if not np.array_equal(short, item.array):
+        notices.append(item.notice("long_text", f"holds texts that are cut at {MAX_CHARACTERS} characters."))
+    return replace(item, array=short)
 
 
 def _claimed(source: Source) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.data.formats.limits import Budget, text_array
+from smart_core.data.formats.limits import text_array
 from smart_core.data.formats.raw import MAX_ARRAYS, ArrayPath, RawArray, RawFile
 from smart_core.data.logitset import Array
 from smart_core.errors import LogitFileError
@@ -33,22 +33,22 @@ class Unusable:
     shape: tuple[int, ...]
 
 
-def flatten(tree: object, entries: int, budget: Budget, unwrap: Callable[[Any], Any] = lambda node: node) -> RawFile:
+def flatten(tree: object, file: str, entries: int, unwrap: Callable[[Any], Any] = lambda node: node) -> RawFile:
     """The arrays of nested dicts, lists and tuples, each with its path.
 
     Lists of numbers count as arrays. A sequence of exactly two containers is the published form
     ((logits, labels) of validation, (logits, labels) of test). `entries` bounds the entries visited: a small file can
     refer to one list many times, but an ordinary tree has no more entries than the file has instructions.
     """
-    walk = _Walk(entries + MAX_ARRAYS, budget, unwrap)
+    walk = _Walk(file, entries + MAX_ARRAYS, unwrap)
     walk.visit(tree, (), None)
     return walk.raw
 
 
 class _Walk:
-    def __init__(self, entries: int, budget: Budget, unwrap: Callable[[Any], Any]) -> None:
-        self.file, self.entries, self.budget, self.unwrap = budget.file, entries, budget, unwrap
-        self.raw = RawFile(self.file)
+    def __init__(self, file: str, entries: int, unwrap: Callable[[Any], Any]) -> None:
+        self.file, self.entries, self.unwrap = file, entries, unwrap
+        self.raw = RawFile(file)
 
     def visit(self, node: Any, path: ArrayPath, split: str | None) -> None:
         node = self.unwrap(node)
@@ -90,7 +90,7 @@ class _Walk:
         unusable = RawArray(self.file, path, None, "list", (len(node),), split, problem=problem)
         kinds = set(map(type, node))
         if kinds == {str}:
-            words = text_array(node, unusable.label, self.budget, self.raw.notices)
+            words = text_array(node, self.file, unusable.label, self.raw.notices)
             return RawArray.of(self.file, path, words, split=split)
         if kinds <= {list, tuple}:
             kinds = {kind for row in node for kind in set(map(type, row))}

@@ -27,7 +27,7 @@ def read_npz(source: Source) -> RawFile:
     """Every array of the archive, under its member's name."""
     archive = open_zip(source.name, source.data)
     arrays = [
-        array_of_npy(source.name, unzip(archive, member.filename), (member.filename.removesuffix(".npy"),))
+        array_of_npy(source.name, unzip(archive, member), (member.filename.removesuffix(".npy"),))
         for member in archive.infolist()
         if member.filename.endswith(".npy")
     ]
@@ -44,7 +44,7 @@ def array_of_npy(file: str, data: bytes | bytearray, path: ArrayPath) -> RawArra
     if dtype.hasobject or dtype.kind == "V":
         return RawArray.unusable(file, path, dtype, shape)
     start = stream.tell()
-    held, claimed = len(data) - start, math.prod(shape) * dtype.itemsize
+    held, claimed = len(data) - start, math.prod(shape) * max(dtype.itemsize, 1)  # a text of no characters takes one
     if claimed > held or min(shape, default=0) < 0:
         problem = f"claims {bytes_text(claimed)} but the file holds {bytes_text(held)} of it"
         raise RawArray(file, path, None, "").error(problem, DAMAGED)

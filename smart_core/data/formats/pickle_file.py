@@ -10,20 +10,17 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from smart_core.data.formats.limits import PLAIN_RATIO, Budget
 from smart_core.data.formats.nested import Unusable, flatten
 from smart_core.data.formats.raw import RawFile, Source
-from smart_core.data.formats.unpickler import Interpreter, Name
+from smart_core.data.formats.unpickler import Interpreter, Name, Table
 from smart_core.data.logitset import Array
 
 _NUMERIC = re.compile(r"[<>|=]?(?:[biuf](?:1|2|4|8|16)|[US]\d{1,6}|[bhilqBHILQefdg?])")
 _OTHER = re.compile(r"[<>|=]?(?:O\d?|c(?:8|16|32)|[mM]8(?:\[\w{1,6}\])?|V\d{1,6})")
-_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
 
 
 class DType:
@@ -59,92 +56,85 @@ class ArrayShell:
 
     buildable: ClassVar[bool] = True
 
-    def __init__(self, view_of: Callable[..., Array | Unusable]) -> None:
+    def __init__(self) -> None:
         self.array: Array | Unusable = np.empty(0, dtype=np.int8)
-        self._view_of = view_of
 
     def build(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
             raise TypeError("an array without its state")
         shape, dtype, fortran, raw = state[-4:]
-        self.array = self._view_of(raw, dtype, shape, "F" if fortran else "C")
+        self.array = view_of(raw, dtype, shape, "F" if fortran else "C")
 
 
-def numpy_table(budget: Budget) -> dict[tuple[str, str], Any]:
-    """The allowed globals; the text that they encode is charged to `budget`."""
+def view_of(raw: object, dtype: object, shape: object, order: object) -> Array | Unusable:
+    """Return the array of that type and shape over exactly these bytes; Python 2 wrote bytes as text."""
+    if not isinstance(dtype, DType) or order not in ("C", "F"):
+        raise TypeError("an array without a type")
+    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise TypeError("an array without a shape")
+    if not dtype.plain:
+        return Unusable(dtype.dtype, shape)
+    if isinstance(raw, str):
+        raw = raw.encode("latin-1")
+    if not isinstance(raw, bytes | bytearray):
+        raise TypeError("an array that is not built from bytes")
+    count = math.prod(shape)
+    if count * dtype.dtype.itemsize != len(raw):
+        raise ValueError(f"an array of shape {shape} over {len(raw)} bytes")
+    if count == 0:
+        return np.empty(shape, dtype=dtype.dtype)
+    return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order=order)
 
-    def encoded(text: str) -> bytes:
-        """Bytes that an old pickle wrote as text; one text may be encoded many times, hence the charge."""
-        budget.charge("the pickle", len(text))
-        return text.encode("latin-1")
 
-    def view_of(raw: object, dtype: object, shape: object, order: object) -> Array | Unusable:
-        """The array of that type and shape over exactly these bytes."""
-        if not isinstance(dtype, DType) or order not in ("C", "F"):
-            raise TypeError("an array without a type")
-        if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise TypeError("an array without a shape")
-        if not dtype.plain:
-            return Unusable(dtype.dtype, shape)
-        if isinstance(raw, str):
-            raw = encoded(raw)
-        if not isinstance(raw, bytes | bytearray):
-            raise TypeError("an array that is not built from bytes")
-        count = math.prod(shape)
-        if count * dtype.dtype.itemsize != len(raw):
-            raise ValueError(f"an array of shape {shape} over {len(raw)} bytes")
-        if count == 0:
-            return np.empty(shape, dtype=dtype.dtype)
-        return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order=order)
+def _encode(text: object, encoding: object = "utf-8") -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        raise TypeError("text in another encoding")
+    return text.encode("latin-1")
 
-    def encode(text: object, encoding: object = "utf-8") -> bytes:
-        if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-            raise TypeError("text in another encoding")
-        return encoded(text)
 
-    def reconstruct(kind: object, shape: object, code: object) -> ArrayShell:
-        if kind != Name("numpy", "ndarray") or shape != (0,):
-            raise TypeError("an array that does not start empty")
-        return ArrayShell(view_of)
+def _reconstruct(kind: object, shape: object, code: object) -> ArrayShell:
+    if kind != Name("numpy", "ndarray") or shape != (0,):
+        raise TypeError("an array that does not start empty")
+    return ArrayShell()
 
-    def scalar(dtype: object, raw: object = b"") -> object:
-        value = view_of(raw, dtype, (1,), "C")
-        return value[0].item() if isinstance(value, np.ndarray) else value
 
-    def no_bytes() -> bytes:
-        return b""
+def _scalar(dtype: object, raw: object = b"") -> object:
+    value = view_of(raw, dtype, (1,), "C")
+    return value[0].item() if isinstance(value, np.ndarray) else value
 
-    def plain_dict(items: object = ()) -> dict[Any, Any]:
-        """Python 2 pickled an OrderedDict as a list of [key, value] lists."""
-        if not isinstance(items, list | tuple) or not all(isinstance(i, list) and len(i) == 2 for i in items):
-            raise TypeError("a dict that is not built from pairs")
-        return {str(key): value for key, value in items if isinstance(key, str | int)}
 
-    table: dict[tuple[str, str], Any] = {
-        ("numpy", "ndarray"): None,
-        ("numpy", "dtype"): DType,
-        ("_codecs", "encode"): encode,
-        ("collections", "OrderedDict"): plain_dict,
-        ("builtins", "bytes"): no_bytes,
-        ("__builtin__", "bytes"): no_bytes,
-    }
-    for module in _MODULES:
-        if module.endswith("multiarray"):
-            table[module, "_reconstruct"] = reconstruct
-            table[module, "scalar"] = scalar
-        else:
-            table[module, "_frombuffer"] = view_of
-    return table
+def _no_bytes() -> bytes:
+    return b""
+
+
+def _plain_dict(items: object = ()) -> dict[str, Any]:
+    """Python 2 pickled an OrderedDict as a list of [key, value] lists."""
+    if not isinstance(items, list | tuple) or not all(isinstance(i, list) and len(i) == 2 for i in items):
+        raise TypeError("a dict that is not built from pairs")
+    return {str(key): value for key, value in items if isinstance(key, str | int)}
+
+
+NUMPY_TABLE: Table = {
+    ("numpy", "ndarray"): None,
+    ("numpy", "dtype"): DType,
+    ("_codecs", "encode"): _encode,
+    ("collections", "OrderedDict"): _plain_dict,
+    ("builtins", "bytes"): _no_bytes,
+    ("__builtin__", "bytes"): _no_bytes,
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")},
+    **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
+    **{(f"numpy.{core}.numeric", "_frombuffer"): view_of for core in ("core", "_core")},
+}
+"""The allowed globals."""
 
 
 def read_pickle(source: Source) -> RawFile:
-    """The arrays of ((logits, labels), (logits, labels)), of a dict of arrays, or of both nested."""
-    budget = Budget(source.name, len(source.data), PLAIN_RATIO)
-    interpreter = Interpreter(io.BytesIO(source.data), budget, numpy_table(budget))
+    """Read the arrays of ((logits, labels), (logits, labels)), of a dict of arrays, or of both nested."""
+    interpreter = Interpreter(io.BytesIO(source.data), source.name, NUMPY_TABLE)
     tree = interpreter.run()
-    return flatten(tree, interpreter.steps, budget, unwrap)
+    return flatten(tree, source.name, interpreter.steps, unwrap)
 
 
 def unwrap(node: Any) -> Any:
-    """The array of an `ArrayShell`; anything else as it is."""
+    """Return the array of an `ArrayShell`; anything else as it is."""
     return node.array if isinstance(node, ArrayShell) else node

@@ -18,6 +18,8 @@ from smart_core.errors import Fix, LogitFileError
 from smart_core.formatting import printable
 
 MAX_ARRAYS = 10_000
+MAX_CHARACTERS = 200
+"""Names of arrays, columns, classes and groups are cut to this before anything else looks at them."""
 BFLOAT16 = "bfloat16"
 """A type that NumPy lacks: such arrays are kept as uint16 and widened when they are used."""
 
@@ -98,6 +100,9 @@ class RawArray:
     problem: str | None = None
     fix: str = _SAVE_PLAIN
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", tuple(x[:MAX_CHARACTERS] if isinstance(x, str) else x for x in self.path))
+
     @classmethod
     def of(cls, file: str, path: ArrayPath, array: Array, dtype: str | None = None, **known: Any) -> RawArray:
         """Return a raw array; one that holds neither numbers nor text is unusable."""
@@ -158,6 +163,9 @@ class Column:
     name: str
     values: Array
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name[:MAX_CHARACTERS])
+
 
 @dataclass
 class RawFile:
@@ -187,4 +195,4 @@ def widen_bfloat16(bits: Array) -> Array:
 
 def _type_name(dtype: np.dtype[Any]) -> str:
     """`float16` for either byte order."""
-    return str(dtype) if dtype.kind in "USV" else dtype.name
+    return str(dtype)[:MAX_CHARACTERS] if dtype.kind in "USV" else dtype.name

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from smart_core.data.formats.limits import DAMAGED, Budget, decode_categories, text_array
+from smart_core.data.formats.limits import DAMAGED, text_array
 from smart_core.data.formats.raw import BFLOAT16, MAX_ARRAYS, RawArray, RawFile, Source
+from smart_core.data.logitset import Array
 from smart_core.errors import LogitFileError
 from smart_core.formatting import bytes_text, printable
 
@@ -43,11 +45,11 @@ def read_safetensors(source: Source) -> RawFile:
         problem = f"holds {len(header):,} arrays, more than a bundle has"
         raise LogitFileError(problem, "save only the arrays that are needed", file=source.name)
     arrays = [_tensor(source.name, data, 8 + length, name, entry) for name, entry in header.items()]
-    return _with_text(arrays, metadata, Budget(source.name, len(data)))
+    return _with_text(RawFile(source.name, arrays), metadata)
 
 
 def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]) -> RawArray:
-    code, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    code, shape, (begin, end) = entry["dtype"], tuple(map(operator.index, entry["shape"])), entry["data_offsets"]
     if code not in _DTYPES:
         kind = printable(str(code), 20)
         return RawArray(file, (name,), None, kind, shape, problem=f"has the number type {kind}")
@@ -62,20 +64,23 @@ def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]
     return RawArray.of(file, (name,), array, BFLOAT16 if code == "BF16" else None)
 
 
-def _with_text(arrays: list[RawArray], metadata: dict[str, str], budget: Budget) -> RawFile:
-    """Class names, and group codes turned back into names, where the metadata holds them as JSON lists."""
-    raw = RawFile(budget.file)
+def _with_text(raw: RawFile, metadata: dict[str, str]) -> RawFile:
+    """Add class names, and turn group codes back into names, if the metadata holds the names as JSON lists."""
     texts = {
-        key: text_array([str(word) for word in json.loads(text)], f"'{key}'", budget, raw.notices)
+        key: text_array([str(word) for word in json.loads(text)], raw.name, f"'{printable(key)}'", raw.notices)
         for key, text in metadata.items()
         if text[:1] == "["
     }
-    for item in arrays:
-        names = texts.get(f"{item.key}_names")
-        if names is not None and item.array is not None and item.array.dtype.kind in "iu":
-            words = decode_categories(names, item.array, item.label, budget)
-            item = RawArray.of(budget.file, item.path, words)
-        raw.arrays.append(item)
+    raw.arrays = [_named(item, texts.get(f"{item.key}_names")) for item in raw.arrays]
     if "class_names" in texts:
-        raw.arrays.append(RawArray.of(budget.file, ("class_names",), texts["class_names"]))
+        raw.arrays.append(RawArray.of(raw.name, ("class_names",), texts["class_names"]))
     return raw
+
+
+def _named(item: RawArray, names: Array | None) -> RawArray:
+    """Return the names of the codes."""
+    if names is None or item.array is None or item.kind not in ("i", "u"):
+        return item
+    if item.array.size and not 0 <= item.array.min() <= item.array.max() < len(names):
+        raise item.error(f"holds codes outside 0 to {len(names) - 1}, the names in the file", DAMAGED)
+    return RawArray.of(item.file, item.path, names[item.array])

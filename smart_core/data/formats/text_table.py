@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from smart_core.data.formats.limits import Budget, check_width, text_array
+from smart_core.data.formats.limits import check_width, text_array
 from smart_core.data.formats.raw import Column, RawFile, Source
 from smart_core.data.logitset import Array, Notice
 from smart_core.errors import LogitFileError
@@ -43,30 +43,30 @@ def read_text(source: Source) -> RawFile:
     comments = len(data) - len(data.lstrip(b"#"))
     if comments:
         data = data[comments:].lstrip(b" ")  # numpy.savetxt begins its header with #
-    lines = data[: 1 << 20].decode("utf-8", "replace").split("\n", 3)
-    separator = delimiter_of(lines[0], source.extension)
-    cells = _cells(lines[0], separator)
-    following = _cells(lines[1], separator) if len(lines) > 1 else []
+    stream = BytesIO(data)
+    first, second = (stream.readline().rstrip(b"\n").decode("utf-8", "replace") for _ in range(2))
+    stream.seek(0)
+    separator = delimiter_of(first, source.extension)
+    cells, following = _cells(first, separator), _cells(second, separator)
     check_width(source.name, len(cells))
     raw.has_header = is_header(cells)
     if raw.has_header and not any(map(is_number, following)) and source.extension not in (".csv", ".tsv"):
         raise LogitFileError("is text, but not a table of numbers", "save the logits as csv or npz", file=source.name)
     options: dict[str, Any] = {"sep": separator, "header": 0 if raw.has_header else None, "low_memory": False}
-    if separator == ";" and "," in "".join(lines[1:2]) and "." not in "".join(lines[1:2]):
+    if separator == ";" and "," in second and "." not in second:
         options["decimal"] = ","
     if separator == " ":
         options["sep"] = r"\s+"
-    frame = _of_header_width(source.name, pandas.read_csv(BytesIO(data), skipinitialspace=True, **options))
+    frame = _of_header_width(source.name, pandas.read_csv(stream, skipinitialspace=True, **options))
     # pandas renames repeated and empty names; the header's own are kept
     names = cells if raw.has_header and len(cells) == frame.shape[1] else [str(name) for name in frame.columns]
-    budget = Budget(source.name, len(source.data))
     arrays = _number_columns(frame)
     if len(names) - len(arrays) > MAX_TEXT_COLUMNS:
         problem = f"holds {len(names) - len(arrays):,} columns of text, more than a table of logits has"
         raise LogitFileError(problem, "save the logits as numbers", file=source.name)
     for i, name in enumerate(names):
         if i not in arrays:
-            arrays[i] = _values(name, frame.iloc[:, i], 2 if raw.has_header else 1, budget, raw.notices)
+            arrays[i] = _values(name, frame.iloc[:, i], 2 if raw.has_header else 1, raw)
     raw.columns = [Column(name, arrays[i]) for i, name in enumerate(names)]
     return raw
 
@@ -131,7 +131,7 @@ def _cells(line: str, separator: str) -> list[str]:
     return [cell.strip().strip("\"'") for cell in parts]
 
 
-def _values(name: str, series: Any, first_line: int, budget: Budget, notices: list[Notice]) -> Array:
+def _values(name: str, series: Any, first_line: int, raw: RawFile) -> Array:
     """Return the column as numbers, or as text if most of it is; raise if a few cells among numbers are words."""
     if pandas.api.types.is_numeric_dtype(series) or pandas.api.types.is_bool_dtype(series):
         return np.asarray(series)
@@ -141,5 +141,5 @@ def _values(name: str, series: Any, first_line: int, budget: Budget, notices: li
         row = int(np.argmax(stray))
         cell = f"line {row + first_line}, column '{printable(name)}' holds '{printable(str(series.iloc[row]))}'"
         fix = f"correct or remove {plural(int(stray.sum()), 'such row')}"
-        raise LogitFileError(f"{cell}, which is not a number", fix, file=budget.file)
-    return text_array(series.fillna("").astype(str).tolist(), f"column '{printable(name)}'", budget, notices)
+        raise LogitFileError(f"{cell}, which is not a number", fix, file=raw.name)
+    return text_array(series.fillna("").astype(str).tolist(), raw.name, f"column '{printable(name)}'", raw.notices)

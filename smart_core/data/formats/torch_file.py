@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from smart_core.data.formats.limits import DAMAGED, PLAIN_RATIO, Budget, open_zip, unzip
+from smart_core.data.formats.limits import DAMAGED, Budget, open_zip, unzip
 from smart_core.data.formats.nested import Leaf, flatten
-from smart_core.data.formats.pickle_file import numpy_table, unwrap
+from smart_core.data.formats.pickle_file import NUMPY_TABLE, unwrap
 from smart_core.data.formats.raw import BFLOAT16, RawFile, Source
 from smart_core.data.formats.unpickler import Interpreter, Name, Table
 from smart_core.data.logitset import Array, Notice
@@ -99,10 +99,10 @@ class Tensors:
         kind, *marks = rest
         return self.rebuild(storage, offset, size, stride, grad, hooks, *marks, code=_UNTYPED[kind.name])
 
-    def run(self, stream: BytesIO, budget: Budget) -> tuple[Any, int]:
+    def run(self, stream: BytesIO) -> tuple[Any, int]:
         """(what the next pickle in the stream builds, its number of instructions)."""
         table: Table = {
-            **numpy_table(budget),
+            **NUMPY_TABLE,
             ("torch._utils", "_rebuild_tensor"): self.rebuild,
             ("torch._utils", "_rebuild_tensor_v2"): self.rebuild,
             ("torch._utils", "_rebuild_tensor_v3"): self.rebuild_v3,
@@ -111,12 +111,12 @@ class Tensors:
             ("torch.storage", "UntypedStorage"): None,
             **{("torch", name): None for name in (*_STORAGES, *_UNTYPED)},
         }
-        interpreter = Interpreter(stream, budget, table, self.storage)
+        interpreter = Interpreter(stream, self.file, table, self.storage)
         return interpreter.run(), interpreter.steps
 
-    def raw_file(self, tree: Any, steps: int, budget: Budget) -> RawFile:
+    def raw_file(self, tree: Any, steps: int) -> RawFile:
         """The arrays of what was built."""
-        raw = flatten(tree, steps, budget, lambda n: n.leaf if isinstance(n, Tensor) else unwrap(n))
+        raw = flatten(tree, self.file, steps, lambda n: n.leaf if isinstance(n, Tensor) else unwrap(n))
         other = sorted(device for device in self.devices if device != "cpu")
         if other:
             raw.notices.append(Notice("device", f"{self.file}: saved from {', '.join(other)}, read on the CPU."))
@@ -131,9 +131,7 @@ def read_torch_zip(source: Source) -> RawFile:
     big = f"{prefix}byteorder" in names and unzip(archive, f"{prefix}byteorder") == b"big"
     tensors = Tensors(source.name, ">" if big else "<", lambda s: unzip(archive, f"{prefix}data/{s.key}"))
     program = bytes(unzip(archive, f"{prefix}data.pkl"))
-    budget = Budget(source.name, len(program), PLAIN_RATIO)
-    tree, steps = tensors.run(BytesIO(program), budget)
-    return tensors.raw_file(tree, steps, budget)
+    return tensors.raw_file(*tensors.run(BytesIO(program)))
 
 
 def read_torch_legacy(source: Source) -> RawFile:
@@ -142,13 +140,13 @@ def read_torch_legacy(source: Source) -> RawFile:
     They hold five pickles (the tree is the fourth, the storages' keys the fifth), then each storage as its length and
     its numbers, in the order of the keys.
     """
-    stream, budget = BytesIO(source.data), Budget(source.name, len(source.data), PLAIN_RATIO)
+    stream = BytesIO(source.data)
     raw: dict[str, bytes] = {}
     tensors = Tensors(source.name, "<", lambda storage: raw[storage.key])
     for _ in range(3):
-        tensors.run(stream, budget)
-    tree, steps = tensors.run(stream, budget)
-    keys, _ = tensors.run(stream, budget)
+        tensors.run(stream)
+    tree, steps = tensors.run(stream)
+    keys, _ = tensors.run(stream)
     for key in map(str, keys):
         code = tensors.storages[key].code
         count = int.from_bytes(stream.read(8), "little")
@@ -156,7 +154,7 @@ def read_torch_legacy(source: Source) -> RawFile:
         if size > len(source.data) - stream.tell():
             raise LogitFileError("a storage is larger than the rest of the file", DAMAGED, file=source.name)
         raw[key] = stream.read(size)
-    return tensors.raw_file(tree, steps, budget)
+    return tensors.raw_file(tree, steps)
 
 
 def strided(file: str, raw: bytes | bytearray, order: Order, code: str, offset: Any, size: Any, stride: Any) -> Array:

@@ -13,18 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smart_core.data.formats.limits import DAMAGED, Budget
+from smart_core.data.formats.limits import DAMAGED
 from smart_core.errors import LogitFileError
 from smart_core.formatting import printable
 
 MAX_STEPS = 20_000_000
 """A list of lists of floats takes one step per number; more than this is not logits."""
-STEP_BYTES = 64
-"""Memory charged per instruction, which may leave an empty container, a number in a list, or a memo entry.
-
-A pickle of floats grows sevenfold by this count; arrays are views of the file and cost nothing more.
-"""
-
 _RESAVE = "save the arrays with numpy.savez instead"
 
 
@@ -52,18 +46,15 @@ _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
 
 class Interpreter:
-    """Runs one pickle with a table of allowed globals; `steps` counts the instructions.
-
-    Every instruction is charged to `budget`; the functions of the table charge what they make.
-    """
+    """Runs one pickle with a table of allowed globals; `steps` counts the instructions."""
 
     def __init__(
-        self, stream: io.BytesIO, budget: Budget, table: Table, persistent: Callable[[object], object] | None = None
+        self, stream: io.BytesIO, file: str, table: Table, persistent: Callable[[object], object] | None = None
     ) -> None:
-        self.file, self.steps = budget.file, 0
-        self._budget, self._stream, self._table, self._persistent = budget, stream, table, persistent
+        self.file, self.steps = file, 0
+        self._stream, self._table, self._persistent = stream, table, persistent
         self._stack: list[Any] = []
-        self._memo: dict[int, Any] = {}
+        self._memo: dict[str, Any] = {}  # numbers as keys could all have one hash
 
     def run(self) -> Any:
         """Return the object that the pickle builds."""
@@ -72,8 +63,6 @@ class Interpreter:
             if opcode is None:
                 raise LogitFileError("is not a complete pickle", DAMAGED, file=self.file)
             self.steps += 1
-            if self.steps % 1024 == 0:
-                self._budget.charge("the pickle", 1024 * STEP_BYTES)
             if self.steps > MAX_STEPS:
                 raise self._error("has too many instructions for arrays")
             if opcode.name == "STOP":
@@ -91,11 +80,11 @@ class Interpreter:
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
         elif name in _GETS:
-            stack.append(self._memo[argument])
+            stack.append(self._memo[str(argument)])
         elif name in _PUTS:
-            self._memo[argument] = stack[-1]
+            self._memo[str(argument)] = stack[-1]
         elif name == "MEMOIZE":
-            self._memo[len(self._memo)] = stack[-1]
+            self._memo[str(len(self._memo))] = stack[-1]
         elif name == "MARK":
             stack.append(_MARK)
         elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
@@ -151,8 +140,8 @@ class Interpreter:
     def _set_items(self, items: list[Any]) -> None:
         target = _expect(self._stack[-1], dict)
         for key, value in zip(items[::2], items[1::2], strict=True):
-            # a nested tuple as a key could take exponential time to hash
-            target[_expect(key, str | int | float | bytes)] = value
+            # numbers as keys could all have one hash, and a nested tuple could take exponential time to hash
+            target[str(_expect(key, str | int | float | bytes))] = value
 
     def _push_name(self, module: str, attribute: str) -> None:
         if (module, attribute) not in self._table:
