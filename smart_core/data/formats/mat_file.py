@@ -5,7 +5,6 @@ On some damaged files SciPy's parser crashes, which ends the process that reads 
 
 from __future__ import annotations
 
-import warnings
 from io import BytesIO
 from typing import Any
 
@@ -21,11 +20,8 @@ _OTHER = "holds cells, structures or sparse numbers instead of a plain matrix"
 def read_mat(source: Source) -> RawFile:
     """Read every variable, under its name; MATLAB may store numbers in a smaller type than that of their class."""
     raw = RawFile(source.name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        classes = {name: kind for name, _, kind in scipy.io.whosmat(BytesIO(source.data))}
-        variables = scipy.io.loadmat(BytesIO(source.data))
-    for name, value in variables.items():
+    classes = {name: kind for name, _, kind in scipy.io.whosmat(BytesIO(source.data))}
+    for name, value in scipy.io.loadmat(BytesIO(source.data)).items():
         if name in classes:
             raw.arrays.append(_raw_array(raw, name, value, classes[name]))
     return raw
