@@ -29,6 +29,7 @@ class Format:
     module: str
     reader: str
     extensions: tuple[str, ...]
+    is_text: bool = False
 
 
 FORMATS = {
@@ -37,7 +38,7 @@ FORMATS = {
     "pt": Format("a PyTorch file", "torch_file", "read_torch_zip", (".pt", ".pth")),
     "pt-legacy": Format("an old PyTorch file", "torch_file", "read_torch_legacy", (".pt", ".pth")),
     "safetensors": Format("a safetensors file", "safetensors_file", "read_safetensors", (".safetensors",)),
-    "text": Format("a text table", "text_table", "read_text", (".csv", ".tsv")),
+    "text": Format("a text table", "text_table", "read_text", (".csv", ".tsv"), is_text=True),
     "parquet": Format("a parquet table", "arrow_table", "read_parquet", (".parquet",)),
     "arrow": Format("an Arrow table", "arrow_table", "read_arrow", (".arrow", ".feather")),
     "mat": Format("a MATLAB file", "mat_file", "read_mat", (".mat",)),
@@ -117,7 +118,7 @@ def modules_of(head: bytes) -> set[str]:
     names = {name for signature, name in _SIGNATURES.items() if head.startswith(signature)}
     if head.startswith(b"PK"):
         names = {"npz", "pt"}
-    return {FORMATS[name].module for name in names or {"safetensors", "mat", "pickle", "text"}}
+    return {FORMATS[name].module for name in names or FORMATS.keys() - {"npz", "npy", "pt", "parquet", "arrow"}}
 
 
 def sniff(source: Source) -> str:
@@ -139,8 +140,8 @@ def sniff(source: Source) -> str:
     if encoding == "cp1252" and claimed != "text" and source.extension != ".txt":
         encoding = None  # any bytes without control characters would pass as such text
     if encoding is not None:
-        if claimed in ("text", None):
-            return "text"
+        if claimed is None or FORMATS[claimed].is_text:
+            return claimed or "text"
         problem = f"is text, not {FORMATS[claimed].description}"
         raise LogitFileError(problem, "rename it to .csv, or save it again", file=source.name)
     if claimed is None or claimed == "text":
