@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.shared import charts, datasets, downloads, forms, leaderboard, navigation, session, urls
-from pages.shared.components import IN_URL, plain_text, python_code
+from pages.shared.components import plain_text, python_code, seeds_input
 from pages.shared.jobs import Job
 from pages.shared.leaderboard_table import OTHER_BINS, STALE, draw_leaderboard
 from pages.shared.session import LeaderboardRow
@@ -34,16 +34,8 @@ def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
             shortcut="Ctrl+Enter",
             help="Quick methods of every family: " + ", ".join(labels[id] for id in leaderboard.RECOMMENDED) + ".",
         )
-        seeds = st.number_input(
-            "Seeds",
-            1,
-            urls.MAX_SEEDS,
-            urls.DEFAULT_SEEDS,
-            key=session.SEEDS,
-            **IN_URL,
-            width=130,
-            help="Methods with random initial weights are fitted once per seed. The paper uses 5.",
-        )
+        about = "Methods with random initial weights are fitted once per seed. The paper uses 5."
+        seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS, about)
     with st.expander("Choose methods"):
         chosen = forms.method_checklist(data, rows, leaderboard.RECOMMENDED)
         with st.container(horizontal=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import datasets
+from pages.shared import datasets, urls
 
 IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 """Arguments of a widget whose value is in the URL and is kept when the page is left."""
@@ -41,4 +41,4 @@ def parse_numbers(text: str) -> list[float]:
 
 def seeds_input(key: str, default: int, help: str) -> int:
     """Ask for the number of seeds."""
-    return st.number_input("Seeds", 1, 20, default, key=key, **IN_URL, width=130, help=help)
+    return st.number_input("Seeds", 1, urls.MAX_SEEDS, default, key=key, **IN_URL, width=130, help=help)
