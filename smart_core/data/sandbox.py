@@ -323,12 +323,15 @@ def _no_new_descriptors() -> Iterator[None]:
 
 # -- the fork server ------------------------------------------------------------------------------------------
 
+_OUT_OF_MEMORY = 2
 _ENDED = {
-    int(signal.SIGPROF): "it takes more computing time than a file of its size may",
-    int(signal.SIGALRM): "it takes longer than a file of its size may",
-    int(signal.SIGSEGV): "its reader crashed, as on a damaged file",
-    int(signal.SIGABRT): "its reader crashed, as on a damaged file",
+    "SIGPROF": "it takes more computing time than a file of its size may",
+    "SIGALRM": "it takes longer than a file of its size may",
+    "SIGSEGV": "its reader crashed, as on a damaged file",
+    "SIGABRT": "its reader crashed, as on a damaged file",
+    _OUT_OF_MEMORY: "it does not fit in the memory that a file of its size may take",
 }
+"""The signal that ended a child, or its exit code -> what the caller is told."""
 
 
 def _serve(control: socket.socket) -> None:
@@ -381,6 +384,8 @@ def _become_child(
     try:
         _child(connection)
         code = 0
+    except MemoryError:  # with no memory left even for the answer
+        code = _OUT_OF_MEMORY
     finally:
         os._exit(code)
 
@@ -392,9 +397,10 @@ def _reap(children: dict[int, socket.socket]) -> None:
             return
         connection = children.pop(pid)
         with connection, contextlib.suppress(OSError):
-            if os.WIFSIGNALED(status) or os.WEXITSTATUS(status):
-                ended = _ENDED.get(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
-                _send(connection, {"ended": ended or "its reader stopped", "usage": _usage(usage)})
+            code = os.waitstatus_to_exitcode(status)
+            if code:
+                ended = _ENDED.get(code if code > 0 else signal.Signals(-code).name, "its reader stopped")
+                _send(connection, {"ended": ended, "usage": _usage(usage)})
 
 
 def main() -> None:

@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from smart_core.data.formats.limits import text_array
 from smart_core.data.formats.raw import MAX_ARRAYS, ArrayPath, RawArray, RawFile
-from smart_core.data.logitset import Array
 from smart_core.errors import LogitFileError
 
 MAX_DEPTH = 12
 _NUMBERS = {bool, int, float}
 
 
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """An array inside a container, with the name of its type where it is not NumPy's."""
+def flatten(tree: object, file: str, size: int, unwrap: Callable[[Any], Any]) -> RawFile:
+    """Return the arrays of nested dicts, lists and tuples, each with its path.
 
-    array: Array
-    dtype: str | None
-
-
-@dataclass(frozen=True, eq=False)
-class Unusable:
-    """An array that holds neither numbers nor text: its type and shape."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-def flatten(tree: object, file: str, entries: int, unwrap: Callable[[Any], Any] = lambda node: node) -> RawFile:
-    """The arrays of nested dicts, lists and tuples, each with its path.
-
-    Lists of numbers count as arrays. A sequence of exactly two containers is the published form
-    ((logits, labels) of validation, (logits, labels) of test). `entries` bounds the entries visited: a small file can
-    refer to one list many times, but an ordinary tree has no more entries than the file has instructions.
+    `unwrap` turns an object that the pickle built into a NumPy array, or a `RawArray` without file and path. Lists of
+    numbers count as arrays. A sequence of exactly two containers is the published form ((logits, labels) of
+    validation, (logits, labels) of test). The tree may have no more entries than the pickle has bytes, `size`: a small
+    one can refer to one list many times.
     """
-    walk = _Walk(file, entries + MAX_ARRAYS, unwrap)
+    walk = _Walk(file, size + MAX_ARRAYS, unwrap)
     walk.visit(tree, (), None)
     return walk.raw
 
@@ -52,11 +36,10 @@ class _Walk:
 
     def visit(self, node: Any, path: ArrayPath, split: str | None) -> None:
         node = self.unwrap(node)
-        leaf = node if isinstance(node, Leaf) else Leaf(node, None)
-        if isinstance(leaf.array, np.ndarray):
-            self.raw.arrays.append(RawArray.of(self.file, path, leaf.array, leaf.dtype, split=split))
-        elif isinstance(node, Unusable):
-            self.raw.arrays.append(RawArray.unusable(self.file, path, node.dtype, node.shape, split=split))
+        if isinstance(node, np.ndarray):
+            node = RawArray.of(self.file, path, node)
+        if isinstance(node, RawArray):
+            self.raw.arrays.append(replace(node, file=self.file, path=path, split=split))
         elif isinstance(node, Mapping | list | tuple) and node:
             self.enter(node, path, split)
 

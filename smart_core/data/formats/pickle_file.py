@@ -2,7 +2,7 @@
 
 Each global that a pickled array needs is replaced by a function that checks its arguments. The pickled state never
 reaches NumPy's own `__setstate__`: type, shape and bytes are checked here, and the array is a view of the bytes in the
-file. Arrays of objects or records become an `Unusable`, and what is in them is dropped.
+file. Arrays of objects or records are marked unusable, and what is in them is dropped.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from smart_core.data.formats.nested import Unusable, flatten
-from smart_core.data.formats.raw import RawFile, Source
+from smart_core.data.formats.nested import flatten
+from smart_core.data.formats.raw import RawArray, RawFile, Source
 from smart_core.data.formats.unpickler import Interpreter, Name, Table
 from smart_core.data.logitset import Array
 
@@ -57,7 +57,7 @@ class ArrayShell:
     buildable: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self.array: Array | Unusable = np.empty(0, dtype=np.int8)
+        self.array: Array | RawArray = np.empty(0, dtype=np.int8)
 
     def build(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
@@ -66,14 +66,14 @@ class ArrayShell:
         self.array = view_of(raw, dtype, shape, "F" if fortran else "C")
 
 
-def view_of(raw: object, dtype: object, shape: object, order: object) -> Array | Unusable:
+def view_of(raw: object, dtype: object, shape: object, order: object) -> Array | RawArray:
     """Return the array of that type and shape over exactly these bytes; Python 2 wrote bytes as text."""
     if not isinstance(dtype, DType) or order not in ("C", "F"):
         raise TypeError("an array without a type")
     if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
         raise TypeError("an array without a shape")
     if not dtype.plain:
-        return Unusable(dtype.dtype, shape)
+        return RawArray.unusable("", (), dtype.dtype, shape)
     if isinstance(raw, str):
         raw = raw.encode("latin-1")
     if not isinstance(raw, bytes | bytearray):
@@ -130,9 +130,8 @@ NUMPY_TABLE: Table = {
 
 def read_pickle(source: Source) -> RawFile:
     """Read the arrays of ((logits, labels), (logits, labels)), of a dict of arrays, or of both nested."""
-    interpreter = Interpreter(io.BytesIO(source.data), source.name, NUMPY_TABLE)
-    tree = interpreter.run()
-    return flatten(tree, source.name, interpreter.steps, unwrap)
+    tree = Interpreter(io.BytesIO(source.data), source.name, NUMPY_TABLE).run()
+    return flatten(tree, source.name, len(source.data), unwrap)
 
 
 def unwrap(node: Any) -> Any:

@@ -6,21 +6,23 @@ not used: even with `weights_only=True` it builds a `bytearray` of any size that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
 
 from smart_core.data.formats.limits import DAMAGED, Budget, open_zip, unzip
-from smart_core.data.formats.nested import Leaf, flatten
+from smart_core.data.formats.nested import flatten
 from smart_core.data.formats.pickle_file import NUMPY_TABLE, unwrap
-from smart_core.data.formats.raw import BFLOAT16, RawFile, Source
+from smart_core.data.formats.raw import BFLOAT16, RawArray, RawFile, Source
 from smart_core.data.formats.unpickler import Interpreter, Name, Table
 from smart_core.data.logitset import Array, Notice
 from smart_core.errors import LogitFileError
+from smart_core.formatting import first_few, printable
 
 Order = Literal["<", ">"]
 
@@ -53,28 +55,25 @@ class Tensor:
     negated: bool
 
     @cached_property
-    def leaf(self) -> Leaf:
-        raw = self.tensors.raw_of(self.storage)
-        array = strided(self.tensors.file, raw, self.tensors.order, self.code, self.offset, self.size, self.stride)
+    def array(self) -> RawArray:
+        """The numbers as a view of their storage; bfloat16 is kept as bits, of which the first is the sign."""
+        dtype = dtype_of(self.code, self.tensors.order)
+        array = strided(
+            self.tensors.file, self.tensors.raw_of(self.storage), dtype, self.offset, self.size, self.stride
+        )
+        is_bits = self.code == BFLOAT16
         if self.negated:
-            array = _negated(array, self.code)
-        return Leaf(array, BFLOAT16 if self.code == BFLOAT16 else None)
+            array = array ^ np.asarray(0x8000, dtype=dtype) if is_bits else -array
+        return RawArray.of("", (), array, BFLOAT16 if is_bits else None)
 
 
 class Tensors:
-    """The globals that the pickle of a torch file may use; `raw_of` finds the bytes of a storage, each once."""
+    """The globals that the pickle of a torch file may use; `raw_of` finds the bytes of a storage."""
 
     def __init__(self, file: str, order: Order, raw_of: Callable[[Storage], bytes | bytearray]) -> None:
-        self.file, self.order = file, order
+        self.file, self.order, self.raw_of = file, order, cache(raw_of)
         self.devices: set[str] = set()
         self.storages: dict[str, Storage] = {}
-        self._raw: dict[str, bytes | bytearray] = {}
-        self._find = raw_of
-
-    def raw_of(self, storage: Storage) -> bytes | bytearray:
-        if storage.key not in self._raw:
-            self._raw[storage.key] = self._find(storage)
-        return self._raw[storage.key]
 
     def storage(self, reference: Any) -> Storage:
         """("storage", type, key, device, length), and in old files whether it is part of another storage."""
@@ -99,8 +98,8 @@ class Tensors:
         kind, *marks = rest
         return self.rebuild(storage, offset, size, stride, grad, hooks, *marks, code=_UNTYPED[kind.name])
 
-    def run(self, stream: BytesIO) -> tuple[Any, int]:
-        """(what the next pickle in the stream builds, its number of instructions)."""
+    def run(self, stream: BytesIO) -> Any:
+        """Return what the next pickle in the stream builds."""
         table: Table = {
             **NUMPY_TABLE,
             ("torch._utils", "_rebuild_tensor"): self.rebuild,
@@ -111,59 +110,52 @@ class Tensors:
             ("torch.storage", "UntypedStorage"): None,
             **{("torch", name): None for name in (*_STORAGES, *_UNTYPED)},
         }
-        interpreter = Interpreter(stream, self.file, table, self.storage)
-        return interpreter.run(), interpreter.steps
+        return Interpreter(stream, self.file, table, self.storage).run()
 
-    def raw_file(self, tree: Any, steps: int) -> RawFile:
-        """The arrays of what was built."""
-        raw = flatten(tree, self.file, steps, lambda n: n.leaf if isinstance(n, Tensor) else unwrap(n))
-        other = sorted(device for device in self.devices if device != "cpu")
+    def raw_file(self, tree: Any, size: int) -> RawFile:
+        """Return the arrays of what a pickle of `size` bytes built."""
+        raw = flatten(tree, self.file, size, lambda n: n.array if isinstance(n, Tensor) else unwrap(n))
+        other = first_few(sorted(printable(device, 20) for device in self.devices if device != "cpu"))
         if other:
-            raw.notices.append(Notice("device", f"{self.file}: saved from {', '.join(other)}, read on the CPU."))
+            raw.notices.append(Notice("device", f"{self.file}: saved from {other}, read on the CPU."))
         return raw
 
 
 def read_torch_zip(source: Source) -> RawFile:
-    """The tensors of a file that torch.save wrote."""
+    """Read the tensors of a file that torch.save wrote."""
     archive = open_zip(source.name, source.data)
     names = archive.namelist()
     prefix = next(name for name in names if name.endswith("data.pkl")).removesuffix("data.pkl")
     big = f"{prefix}byteorder" in names and unzip(archive, f"{prefix}byteorder") == b"big"
     tensors = Tensors(source.name, ">" if big else "<", lambda s: unzip(archive, f"{prefix}data/{s.key}"))
     program = bytes(unzip(archive, f"{prefix}data.pkl"))
-    return tensors.raw_file(*tensors.run(BytesIO(program)))
+    return tensors.raw_file(tensors.run(BytesIO(program)), len(program))
 
 
 def read_torch_legacy(source: Source) -> RawFile:
-    """Files from before PyTorch 1.6.
+    """Read a file from before PyTorch 1.6.
 
-    They hold five pickles (the tree is the fourth, the storages' keys the fifth), then each storage as its length and
+    It holds five pickles (the tree is the fourth, the storages' keys the fifth), then each storage as its length and
     its numbers, in the order of the keys.
     """
     stream = BytesIO(source.data)
     raw: dict[str, bytes] = {}
     tensors = Tensors(source.name, "<", lambda storage: raw[storage.key])
-    for _ in range(3):
-        tensors.run(stream)
-    tree, steps = tensors.run(stream)
-    keys, _ = tensors.run(stream)
+    *_, tree, keys = [tensors.run(stream) for _ in range(5)]
     for key in map(str, keys):
         code = tensors.storages[key].code
-        count = int.from_bytes(stream.read(8), "little")
-        size = count * (1 if code is None else _dtype(code, "<").itemsize)
+        size = int.from_bytes(stream.read(8), "little") * (1 if code is None else dtype_of(code, "<").itemsize)
         if size > len(source.data) - stream.tell():
             raise LogitFileError("a storage is larger than the rest of the file", DAMAGED, file=source.name)
         raw[key] = stream.read(size)
-    return tensors.raw_file(tree, steps)
+    return tensors.raw_file(tree, len(source.data))
 
 
-def strided(file: str, raw: bytes | bytearray, order: Order, code: str, offset: Any, size: Any, stride: Any) -> Array:
-    """The tensor as a view of its storage, if every element it can reach lies inside."""
-    dtype = _dtype(code, order)
-    numbers = [offset, *size, *stride]
-    if len(size) != len(stride) or any(not isinstance(n, int) or n < 0 for n in numbers):
+def strided(file: str, raw: bytes | bytearray, dtype: np.dtype[Any], offset: Any, size: Any, stride: Any) -> Array:
+    """Return the tensor as a view of its storage, if every element it can reach lies inside."""
+    if len(size) != len(stride) or any(not isinstance(n, int) or n < 0 for n in [offset, *size, *stride]):
         raise TypeError("a tensor with an impossible shape")
-    count = int(np.prod(size, dtype=object))
+    count = math.prod(size)
     if count == 0:
         return np.empty(size, dtype=dtype)
     Budget(file, len(raw)).charge("a tensor", count * dtype.itemsize)
@@ -175,10 +167,6 @@ def strided(file: str, raw: bytes | bytearray, order: Order, code: str, offset: 
     return np.lib.stride_tricks.as_strided(flat[offset:], size, steps, writeable=False)
 
 
-def _dtype(code: str, order: Order) -> np.dtype[Any]:
+def dtype_of(code: str, order: Order) -> np.dtype[Any]:
+    """Return the NumPy type of a number type, in a byte order."""
     return np.dtype("u2" if code == BFLOAT16 else code).newbyteorder(order)
-
-
-def _negated(array: Array, code: str) -> Array:
-    """-array; bfloat16 is kept as bits, of which the first is the sign."""
-    return array ^ np.asarray(0x8000, dtype=array.dtype) if code == BFLOAT16 else -array

@@ -17,8 +17,6 @@ from smart_core.data.formats.limits import DAMAGED
 from smart_core.errors import LogitFileError
 from smart_core.formatting import printable
 
-MAX_STEPS = 20_000_000
-"""A list of lists of floats takes one step per number; more than this is not logits."""
 _RESAVE = "save the arrays with numpy.savez instead"
 
 
@@ -46,13 +44,12 @@ _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
 
 class Interpreter:
-    """Runs one pickle with a table of allowed globals; `steps` counts the instructions."""
+    """Runs one pickle with a table of allowed globals."""
 
     def __init__(
         self, stream: io.BytesIO, file: str, table: Table, persistent: Callable[[object], object] | None = None
     ) -> None:
-        self.file, self.steps = file, 0
-        self._stream, self._table, self._persistent = stream, table, persistent
+        self._file, self._stream, self._table, self._persistent = file, stream, table, persistent
         self._stack: list[Any] = []
         self._memo: dict[str, Any] = {}  # numbers as keys could all have one hash
 
@@ -61,10 +58,7 @@ class Interpreter:
         while True:
             opcode = _OPCODES.get(self._stream.read(1))
             if opcode is None:
-                raise LogitFileError("is not a complete pickle", DAMAGED, file=self.file)
-            self.steps += 1
-            if self.steps > MAX_STEPS:
-                raise self._error("has too many instructions for arrays")
+                raise LogitFileError("is not a complete pickle", DAMAGED, file=self._file)
             if opcode.name == "STOP":
                 return self._stack.pop()
             if opcode.name == "STRING":
@@ -167,7 +161,7 @@ class Interpreter:
         target.build(state)
 
     def _error(self, what: str) -> LogitFileError:
-        return LogitFileError(f"is a pickle that {what}", _RESAVE, file=self.file)
+        return LogitFileError(f"is a pickle that {what}", _RESAVE, file=self._file)
 
     def _python2_string(self) -> str:
         """Python 2 wrote the bytes of an array as an escaped string, which need not be ASCII."""
