@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,10 @@ def summarise_missing(terminalreporter: Any) -> None:
             terminalreporter.write_line(f"{what}: {tests} skipped, set {variable} to run them")
 
 
+MAIN = sys.modules["__main__"]
+
+
 @pytest.fixture(autouse=True)
-def main_is_given_back() -> Iterator[None]:
-    """AppTest puts the app in the place of `__main__`, which processes started later would run."""
-    main = sys.modules["__main__"]
-    yield
-    sys.modules["__main__"] = main
+def restore_main() -> None:
+    """AppTest replaces `__main__` by the app, also in fixtures of a module; processes started later would run it."""
+    sys.modules["__main__"] = MAIN
