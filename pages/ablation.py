@@ -124,7 +124,7 @@ st.markdown(
     "Which part of SMART does the work? Vary the objective, the indicator, the validation size and the training, one "
     "at a time."
 )
-seeds = seeds_input("ablation-seeds", 3, "Fits per cell, each with other initial weights. The paper uses 5.")
+seeds = seeds_input("ablation-seeds", 3, "Fits per cell, each with different initial weights. The paper uses 5.")
 settings = {"seeds": seeds, "bins": bins}
 seconds = studies.fit_seconds(data)
 

@@ -178,7 +178,7 @@ else:
         st.subheader("Report")
         report_file(ranking, bins)
     else:
-        st.caption("Every fit has other settings or bins than the chosen ones. Refit on Compare.")
+        st.caption("All fits were made with other settings or bins. Refit on Compare.")
 st.subheader("Workspace")
 left, right = st.columns(2)
 with left:

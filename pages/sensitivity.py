@@ -98,7 +98,7 @@ st.markdown(
 with st.container(horizontal=True, vertical_alignment="bottom"):
     sigmas = number_list("Sigma", "sigmas", PAPER_SIGMAS, "Bandwidths of the soft bins. The paper's default is 0.05.")
     deltas = number_list("Delta", "deltas", PAPER_DELTAS, "Charbonnier smoothing. The paper's default is 0.001.")
-    seeds = seeds_input("sensitivity-seeds", 5, "Fits per cell, each with other initial weights. The paper uses 5.")
+    seeds = seeds_input("sensitivity-seeds", 5, "Fits per cell, each with different initial weights. The paper uses 5.")
 settings = {"sigma": sigmas, "delta": deltas, "seeds": seeds, "bins": bins}
 running = studies.running(data, KIND)
 if st.button("Run the grid", type="primary", key="run-sensitivity", shortcut="Ctrl+Enter", disabled=running):
