@@ -254,7 +254,7 @@ def proximity(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np
 
 def log_mass(first: np.ndarray, second: np.ndarray, points: np.ndarray, bandwidth: np.ndarray) -> np.ndarray:
     """`log sum_i prod_j N(x_j; p_ij, h_j^2)` at x = (first, second) over points (n, 2), up to a constant, (N,)."""
-    h = bandwidth.astype(np.float64)
+    h, points = bandwidth.astype(np.float64), points.astype(np.float64)  # NumPy 1 divides float32 by float64 in float32
     across, up = (x[:, None] / h[j] - points[:, j] / h[j] for j, x in enumerate((first, second)))
     exponent = -0.5 * (np.square(across) + np.square(up))
     highest = exponent.max(axis=1, keepdims=True)
