@@ -324,14 +324,7 @@ def _no_new_descriptors() -> Iterator[None]:
 # -- the fork server ------------------------------------------------------------------------------------------
 
 _OUT_OF_MEMORY = 2
-_ENDED = {
-    "SIGPROF": "it takes more computing time than a file of its size may",
-    "SIGALRM": "it takes longer than a file of its size may",
-    "SIGSEGV": "its reader crashed, as on a damaged file",
-    "SIGABRT": "its reader crashed, as on a damaged file",
-    _OUT_OF_MEMORY: "it does not fit in the memory that a file of its size may take",
-}
-"""The signal that ended a child, or its exit code -> what the caller is told."""
+"""The exit code of a child without memory even for an answer."""
 
 
 def _serve(control: socket.socket) -> None:
@@ -384,7 +377,7 @@ def _become_child(
     try:
         _child(connection)
         code = 0
-    except MemoryError:  # with no memory left even for the answer
+    except MemoryError:
         code = _OUT_OF_MEMORY
     finally:
         os._exit(code)
@@ -399,8 +392,20 @@ def _reap(children: dict[int, socket.socket]) -> None:
         with connection, contextlib.suppress(OSError):
             code = os.waitstatus_to_exitcode(status)
             if code:
-                ended = _ENDED.get(code if code > 0 else signal.Signals(-code).name, "its reader stopped")
-                _send(connection, {"ended": ended, "usage": _usage(usage)})
+                _send(connection, {"ended": _how_it_ended(code), "usage": _usage(usage)})
+
+
+def _how_it_ended(code: int) -> str:
+    """Return what the caller is told of an exit code, negative for a signal."""
+    crashed = "its reader crashed, as on a damaged file"
+    told = {
+        -signal.SIGPROF: "it takes more computing time than a file of its size may",
+        -signal.SIGALRM: "it takes longer than a file of its size may",
+        -signal.SIGSEGV: crashed,
+        -signal.SIGABRT: crashed,
+        _OUT_OF_MEMORY: "it does not fit in the memory that a file of its size may take",
+    }
+    return told.get(code, "its reader stopped")
 
 
 def main() -> None:
