@@ -381,8 +381,8 @@ def test_methods_say_what_they_need(capsys):
     assert "features" not in lines["ts"]
 
 
-def interrupted(*arguments: str, after: str) -> subprocess.CompletedProcess[str]:
-    """The command line with an interrupt sent from inside, once the given method has been fitted."""
+def interrupted(*arguments: str, after: str, by: str) -> subprocess.CompletedProcess[str]:
+    """The command line with a signal sent from inside, once the given method has been fitted."""
     code = (
         "import os, signal, sys, time\n"
         "from smart_core.calibrators import methods\n"
@@ -390,7 +390,7 @@ def interrupted(*arguments: str, after: str) -> subprocess.CompletedProcess[str]
         "original = method._fit\n"
         "def fit(self, data, run):\n"
         "    original(self, data, run)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"    os.kill(os.getpid(), signal.{by})\n"
         "    time.sleep(0.1)\n"
         "method._fit = fit\n"
         "from smart_core.cli import main\n"
@@ -402,10 +402,11 @@ def interrupted(*arguments: str, after: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_an_interrupted_comparison_shows_what_it_has(bundle: Path, tmp_path: Path):
+@pytest.mark.parametrize("by", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_comparison_shows_what_it_has(bundle: Path, tmp_path: Path, by: str):
     out = tmp_path / "part.json"
     command = ["compare", str(bundle), "--methods", "vanilla,ts,beta,smart", "--seeds", "1", "--json", str(out)]
-    done = interrupted(*command, after="beta")
+    done = interrupted(*command, after="beta", by=by)
     assert done.returncode == 130
     assert done.stderr == "smart compare: stopped; only what was finished by then is shown.\n"
     assert "TS" in done.stdout
@@ -415,14 +416,19 @@ def test_an_interrupted_comparison_shows_what_it_has(bundle: Path, tmp_path: Pat
     assert content["complete"] is False
 
 
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_fit_writes_nothing(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bundle: Path,
+    tmp_path: Path,
+    by: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     original = sc.TS._fit
 
     def fit(self: sc.TS, data: object, run: object) -> None:
         original(self, data, run)
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(by)
 
     monkeypatch.setattr(sc.TS, "_fit", fit)
     out = tmp_path / "smart.safetensors"
@@ -480,3 +486,15 @@ def test_every_published_format_loads_as_it_is():
     ]
     for arguments in files:
         assert main(["inspect", *map(str, arguments)]) == 0, arguments
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_file_is_read_gets_one_word(
+    by: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Outside of fits and studies, where nothing watches the token."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("smart_core.data.document.Document.open", lambda *files, **options: signal.raise_signal(by))
+    assert main(["inspect", "sample:digits"]) == 130
+    assert capsys.readouterr().err == "smart inspect: stopped.\n"
+    assert signal.getsignal(signal.SIGTERM) is before

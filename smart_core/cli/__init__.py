@@ -7,13 +7,14 @@ runs, so that --help is quick.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from smart_core.cli import apply, attack, compare, dashboard, fit, inspect, methods, report, sensitivity
 from smart_core.cli.output import on_the_command_line
-from smart_core.cli.terminal import escape_unprintable
+from smart_core.cli.terminal import escape_unprintable, handling
 from smart_core.errors import Cancelled, SmartError
 
 COMMANDS: dict[str, Any] = {
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         try:
-            COMMANDS[options.command].run(options)
+            with handling(signal.default_int_handler, signal.SIGTERM):
+                COMMANDS[options.command].run(options)
         except Cancelled as error:
             say(error)
             return 130

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from threading import Event, current_thread, main_thread
@@ -43,22 +43,30 @@ class ProgressBar:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Event]:
-    """Yield a token that the interrupt key sets, so that a study ends with its finished part; a second press aborts."""
+    """Yield a token that the interrupt key sets, so that a study ends with its finished part; a second press aborts.
+
+    SIGTERM does the same.
+    """
     token = Event()
-    if current_thread() is not main_thread():  # signals can be handled only there
-        yield token
-        return
 
     def press(number: int, frame: FrameType | None) -> None:
         if token.is_set():
             raise KeyboardInterrupt
         token.set()
 
-    before = signal.signal(signal.SIGINT, press)
-    try:
+    with handling(press, signal.SIGINT, signal.SIGTERM):
         yield token
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
+    """Handle these signals in the block; outside the main thread, where Python does not allow it, do nothing."""
+    before = {each: signal.signal(each, handler) for each in signals if current_thread() is main_thread()}
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, old in before.items():
+            signal.signal(each, old)
 
 
 @contextmanager

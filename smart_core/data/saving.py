@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO
 
 import numpy as np
@@ -33,13 +33,12 @@ def atomic_write(target: Target) -> Iterator[IO[bytes]]:
         with path.open("wb") as device:
             yield device
         return
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as handle:
-        temporary = Path(handle.name)
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
+    with temporary.open("xb") as handle:  # its permissions are those of the user's umask
         try:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-            temporary.chmod(0o644)  # a temporary file is private to its owner; a saved file is for sharing
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -86,10 +86,13 @@ def comparison_latex(
 
 
 def escaped(text: str) -> str:
-    """Text with LaTeX's special characters escaped, on one line."""
-    return "".join(
-        _SPECIAL.get(character, character) for character in " ".join(text.split()) if character.isprintable()
-    )
+    """Text with LaTeX's special characters escaped, on one line.
+
+    Text that begins with `[` or `*` gets `{}` before it: the end of the row above would read it as an argument.
+    """
+    words = " ".join(text.split())
+    safe = "".join(_SPECIAL.get(character, character) for character in words if character.isprintable())
+    return f"{{}}{safe}" if safe.startswith(("[", "*")) else safe
 
 
 def _caption(tied: list[str], sets: Sequence[Comparison], methods: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,3 +175,16 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["b.npz"]
     with pytest.raises(ValueError, match="npz or"):
         save_bundle(full(), tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("code", [-1, 3])
+def test_a_group_code_without_a_name_is_refused(code: int, tmp_path: Path):
+    """pandas writes -1 for a missing category, which would be the last name."""
+    content = save_bundle(full(), tmp_path / "a.safetensors").read_bytes()
+    tensors = safetensors.numpy.load(content)
+    metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    codes = tensors["test_group"].copy()
+    codes[2] = code
+    changed = safetensors.numpy.save({**tensors, "test_group": codes}, metadata)
+    with pytest.raises(LogitFileError, match=r"test_group.* codes outside 0 to 2"):
+        load(changed, name="a.safetensors")

@@ -170,3 +170,11 @@ def test_json_is_that_of_the_command_line():
     assert content["data"]["name"] == "näme"
     assert content["methods"]["ts"]["metrics"]["ece"]["mean"] == 0.0138
     assert content["methods"]["fc"] == {"available": False, "reason": "needs features and head"}
+
+
+@pytest.mark.parametrize("name", ["[2ex] net", "*", "\u200b[x]", " [y"])
+def test_a_name_at_the_beginning_of_a_row_is_not_read_as_an_argument(name: str):
+    """`\\\\ [2ex]` would be space after the row before, `\\\\ *` a row that no page may end with."""
+    assert escaped(name).startswith(("{}[", "{}*"))
+    body = comparison_latex([made_comparison("plain"), made_comparison(name)], metrics=["ece", "nll"])
+    assert not re.search(r"(\\\\|\\midrule)\s*[\[*]", body)
