@@ -8,6 +8,7 @@ from pages.shared import navigation, sidebar
 
 st.set_page_config(page_title="Calibration", page_icon="🎯", layout="wide")
 page = navigation.menu()
-place_of_link = sidebar.draw(page)
-navigation.run(page)
-sidebar.draw_link(place_of_link)
+with navigation.guarded(page):
+    place_of_link = sidebar.draw(page)
+    navigation.run(page)
+    sidebar.draw_link(place_of_link)

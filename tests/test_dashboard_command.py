@@ -19,6 +19,7 @@ import smart_core as sc
 from pages.shared.session import MAX_DATASETS
 from smart_core.cli import main
 from smart_core.cli.dashboard import MALLOC, MAX_SETS, Given, address, is_loopback, opened, read
+from smart_core.data.document import load_call
 from smart_core.data.samples import sample_names
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT
@@ -49,7 +50,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
 
 
 def names(files: list[str]) -> list[str]:
-    return [given.call for given in read(files)]
+    return [load_call({"whole": given.files}, given.options) for given in read(files)]
 
 
 def test_files_that_make_one_data_set_are_one(folder: Path):
@@ -57,7 +58,7 @@ def test_files_that_make_one_data_set_are_one(folder: Path):
     assert names(["bundle0.npz", "bundle1.npz"]) == ['sc.load("bundle0.npz")', 'sc.load("bundle1.npz")']
     assert names([]) == []
     (given,) = read(["bundle0.npz"], {"labels": "labels"})
-    assert given.call == """sc.load("bundle0.npz", roles={'labels': 'labels'})"""
+    assert load_call({"whole": given.files}, given.options) == """sc.load("bundle0.npz", roles={'labels': 'labels'})"""
     assert given.options == {"roles": {"labels": "labels"}}
 
 
@@ -170,7 +171,7 @@ def test_every_new_session_starts_with_the_given_files(
 
 def test_two_files_of_the_same_name_get_different_titles(folder: Path, monkeypatch: pytest.MonkeyPatch):
     contents = [(folder / f"bundle{number}.npz").read_bytes() for number in range(2)]
-    monkeypatch.setattr(opened, "sets", [Given(sc.load(content, name="same.npz"), "") for content in contents])
+    monkeypatch.setattr(opened, "sets", [Given(sc.load(content, name="same.npz")) for content in contents])
     app = opens_with()
     assert {held.title for held in app.session_state["session"].datasets.values()} == {"same", "same (2)"}
 

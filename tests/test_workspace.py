@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import resource
 import time
 import zipfile
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ import smart_core as sc
 from smart_core.calibrators import get, methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Cure, Head, Notice
+from smart_core.data.saving import save_bundle
 from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation, evaluate
 from smart_core.experiments import SeedTable, Sensitivity, Shift, compare
 from smart_core.experiments.method_result import fit_key
 from smart_core.export.workspace import FitRecord, Workspace, load_workspace, save_workspace
+from smart_core.export.workspace_schema import SCHEMA
 from tests.calibrators.problems import over_confident
 from tests.data.files import npz
 
@@ -259,6 +262,18 @@ def test_a_file_is_written_completely_or_not_at_all(data, fits, tmp_path: Path):
         save_workspace(tmp_path / "absent" / "a.smart", Workspace())
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_files_are_written_with_the_umask_of_the_user(data, tmp_path: Path, umask: int, mode: int):
+    before = os.umask(umask)
+    try:
+        save_bundle(data, tmp_path / "a.npz")
+        save_workspace(tmp_path / "a.smart", Workspace())
+        save_workspace(tmp_path / "a.smart", Workspace({"second": True}))
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {"a.smart": mode, "a.npz": mode}
+
+
 def test_values_that_cannot_be_saved_are_reported_before_anything_is_written(data, board, tmp_path: Path):
     comparison, _ = board
     path = tmp_path / "a.smart"
@@ -349,6 +364,29 @@ def test_other_files(tmp_path: Path):
     refused(npz(a=np.zeros(3)), "not a workspace, or not a whole one")
     refused(tmp_path / "absent.smart", "absent.smart cannot be read: No such file")
     refused(tmp_path, "is not a file")
+
+
+@pytest.mark.parametrize("values", [b"[],", b'{"a":[]},', b"0.5,", b'"\xc3\xa9",'])
+def test_a_manifest_that_would_fill_memory(content, values: bytes):
+    """Some kilobytes that unpack to tens of millions of values, which never become objects of this process."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    many = values * ((60 << 20) // len(values))
+    start = b'{"format": "smart-workspace", "version": 1, "view": {"a": ['
+    deflated = io.BytesIO()
+    with zipfile.ZipFile(deflated, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", start + many[:-1] + b"]}}")
+    del many
+    assert len(deflated.getvalue()) < 300_000
+    refused(deflated.getvalue(), "does not fit in the memory|more values|computing time")
+    refused(edited(content, manifest_json=b" " * (65 << 20)), "too long")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SCHEMA if is_dataclass(kind)])
+def test_every_field_of_a_class_has_a_rule(kind: type):
+    """The parts and the head of a data set are checked together, by the rule that ties its fields together."""
+    together = {"validation", "test", "head"} if kind is sc.LogitSet else set()
+    assert {item.name for item in fields(kind) if item.init} == SCHEMA[kind].keys() | together
 
 
 def test_manifests_with_wrong_claims(content):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -148,10 +149,12 @@ def add_from_command_line() -> None:
     for item in reversed(opened.sets):
         key = key_of(item.data)
         title = _unique_title(item.data.name, key)
-        session.current().datasets[key] = LoadedDataset(item.data, title, item.call, item.options)
+        session.current().datasets[key] = LoadedDataset(item.data, title, {"whole": item.files}, item.options)
 
 
-def add(data: LogitSet, call: str, options: dict[str, Any], replaces: str | None = None) -> str:
+def add(
+    data: LogitSet, files: Mapping[str, Sequence[str]], options: dict[str, Any], replaces: str | None = None
+) -> str:
     """Add a data set, select it at the next run, and return its key.
 
     `replaces` is the key of the same files read with other options, which is removed. If the session is full, the
@@ -163,7 +166,7 @@ def add(data: LogitSet, call: str, options: dict[str, Any], replaces: str | None
         own.pop(replaces or "", None)
     if key not in own and len(own) == session.MAX_DATASETS:
         st.session_state[session.REMOVED_DATASET] = next(iter(own.values())).title
-    own[key] = LoadedDataset(data, _unique_title(data.name, key), call, options)
+    own[key] = LoadedDataset(data, _unique_title(data.name, key), files, options)
     select(key)
     return key
 

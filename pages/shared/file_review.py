@@ -39,8 +39,7 @@ def read(files: UploadedFiles) -> ReadResult | None:
     st.session_state[session.READ_RESULT] = result
     if result.data is not None:
         ids, earlier = st.session_state.get(session.READ_KEY, (None, None))
-        call = loading.load_call(files, result.options)
-        key = datasets.add(result.data, call, result.options, earlier if ids == files.ids else None)
+        key = datasets.add(result.data, files.names, result.options, earlier if ids == files.ids else None)
         st.session_state[session.READ_KEY] = (files.ids, key)
         st.rerun()
     return result

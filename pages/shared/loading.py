@@ -77,18 +77,6 @@ def button_fix(notice: sc.Notice) -> Cure | None:
     return fix if fix is not None and fix.option in VALID and fix.value is not None else None
 
 
-def load_call(files: UploadedFiles, options: Options) -> str:
-    """Return the Python call that loads these files: `sc.load("logits.npz", labels_start_at=0)`."""
-    arguments = []
-    for part, names in files.names.items():
-        if names:
-            quoted = [json.dumps(name, ensure_ascii=False) for name in names]
-            value = quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
-            arguments.append(value if part == "whole" else f"{part}={value}")
-    arguments += [f"{name}={value!r}" for name, value in options.items()]
-    return f"sc.load({', '.join(arguments)})"
-
-
 def role_choices() -> list[str]:
     """Return the roles that an array can have, as `load` names them."""
     rows = [role for role in ROW_ROLES if role != "split"]
@@ -125,6 +113,11 @@ def from_url(text: str) -> Options:
         found = json.loads(text)
     except (ValueError, RecursionError):  # not JSON, or nested too deeply
         return {}
+    return valid(found)
+
+
+def valid(found: Any) -> Options:
+    """Return the valid options in a value from a URL or a file."""
     if not isinstance(found, dict):
         return {}
     return {name: value for name, value in found.items() if name in VALID and VALID[name](value)}

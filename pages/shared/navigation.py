@@ -8,6 +8,8 @@ finds no flag declares the menu itself and reruns, this time through dashboard.p
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import streamlit as st
@@ -58,14 +60,22 @@ def _redirect() -> None:
 
 
 def run(page: st.Page) -> None:
-    """Run a page below the header that dashboard.py has drawn; an error is shown as one sentence."""
+    """Run a page below the header that dashboard.py has drawn."""
     if datasets.empty() and page.url_path != "start":
         go("pages/start.py")
     if page.url_path != "start":
         st.session_state.pop(session.DOCUMENT, None)
     st.session_state[session.ROUTED] = True
-    try:
+    with guarded(page):
         page.run()
+    _next_button(page)
+
+
+@contextmanager
+def guarded(page: st.Page) -> Iterator[None]:
+    """Show an error in the block as one sentence."""
+    try:
+        yield
     except SmartError as error:
         st.error(plain_text(error.sentence(loading.fix_text)))
     except Exception as error:
@@ -75,7 +85,6 @@ def run(page: st.Page) -> None:
             f"Unexpected error on this page ({type(error).__name__}). Your data sets and fits are safe: choose another "
             "data set or page, or save the workspace on Export. Details are in the server's log."
         )
-    _next_button(page)
 
 
 def enter() -> None:

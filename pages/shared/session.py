@@ -6,7 +6,7 @@ Data sets, fits, leaderboard rows, studies and jobs are attributes of one `Sessi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ import streamlit as st
 from pages.shared.jobs import JobList
 from smart_core import Evaluation, LogitSet
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.document import load_call
 from smart_core.experiments import Comparison, MethodResult
 
 # Keys of st.session_state. Keys of widgets that one page alone draws are written on that page.
@@ -101,10 +102,15 @@ class LoadedDataset:
 
     data: LogitSet
     title: str
-    call: str
-    """The Python call that loads it: `sc.load("logits.npz")`."""
+    files: Mapping[str, Sequence[str]]
+    """`whole`, `val` or `test` -> the names of the files that it was loaded from."""
     options: dict[str, Any] = field(default_factory=dict)
     """Arguments of `sc.load` that the user chose."""
+
+    @property
+    def call(self) -> str:
+        """The Python call that loads it: `sc.load("logits.npz")`."""
+        return load_call(self.files, self.options)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from pages.shared.components import plain_text
 from pages.shared.jobs import Job
 from pages.shared.session import study_key
 from smart_core import Evaluation, LogitSet, evaluate
+from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import metric_value
 from smart_core.experiments.method_result import bounded, fit_key
 from smart_core.experiments.running import fit_method
@@ -60,11 +61,19 @@ def find(data: LogitSet, kind: str, settings: Settings | None = None) -> Study |
     studies = session.current().studies
     if settings is not None and not running(data, kind):
         exact: Study | None = studies.get(_key(data, kind, settings))
-        if exact is not None:
+        if exact is not None and _about(exact.result, data):
             return exact
     prefix = study_key(data, f"{kind} {{")
-    same_kind = [study for key, study in studies.items() if key.startswith(prefix)]
+    same_kind = [study for key, study in studies.items() if key.startswith(prefix) and _about(study.result, data)]
     return max(same_kind, key=lambda study: study.published, default=None)
+
+
+def _about(result: Any, data: LogitSet) -> bool:
+    """Return whether the sizes of a result, which may come from a workspace, are those of a data set."""
+    parts = result if isinstance(result, list | tuple) else ()
+    return all(
+        part.classes_ == data.classes if isinstance(part, Calibrator) else len(part) == len(data.test) for part in parts
+    )
 
 
 def running(data: LogitSet, kind: str) -> bool:

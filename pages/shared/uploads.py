@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from smart_core.data.formats import EXTENSIONS
+from smart_core.data.formats.raw import MAX_CHARACTERS
 from smart_core.errors import LogitFileError
 
 FOLDER_VARIABLE = "SMART_DATA_FOLDER"
@@ -51,7 +52,10 @@ def from_browser(**parts: Sequence[Any]) -> UploadedFiles:
     return UploadedFiles(
         **{part: tuple((item.name, item.getvalue()) for item in items) for part, items in parts.items()},
         ids=tuple(f"{part} {item.file_id}" for part, items in parts.items() for item in items),
-        names={part: tuple(PurePosixPath(item.name).name for item in items) for part, items in parts.items()},
+        names={
+            part: tuple(PurePosixPath(item.name).name[:MAX_CHARACTERS] for item in items)
+            for part, items in parts.items()
+        },
     )
 
 

@@ -12,13 +12,31 @@ from pages.shared import datasets, downloads, loading, session, urls
 from pages.shared.components import plain_text
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split
 from pages.shared.studies import Study
-from smart_core import LogitSet
+from smart_core import SMART, LogitSet
 from smart_core.calibrators import get, methods
+from smart_core.data.saved import LONGEST_NAME
 from smart_core.errors import SmartError, WorkspaceError
-from smart_core.experiments import MethodResult
+from smart_core.evaluation import HEADLINE
+from smart_core.experiments import MethodResult, SeedTable, Sensitivity, Shift, Traces
 from smart_core.export.workspace import Workspace, load_workspace, save_workspace
+from smart_core.export.workspace_schema import (
+    SCALAR,
+    SENTENCE,
+    Rule,
+    a,
+    array,
+    by_key,
+    check_fields,
+    each,
+    one_of,
+    text,
+    whole,
+)
 from smart_core.export.workspace_tree import Writer
-from smart_core.formatting import plural
+from smart_core.formatting import plural, printable
+
+FILES = ("whole", "val", "test")
+DISTANCES, ATTACKED = array("f", 1, 0, unknown=True), array("b", 1, 0, 1)
 
 # names inside the file
 ROWS = "rows"
@@ -83,7 +101,8 @@ def gather(here: Session, view: Mapping[str, str]) -> tuple[Workspace, list[str]
     about = {
         "view": dict(view),
         "held": {
-            key: {"title": own.title, "call": own.call, "options": own.options} for key, own in here.datasets.items()
+            key: {"title": own.title, "files": dict(own.files), "options": own.options}
+            for key, own in here.datasets.items()
         },
         "splits": {key: [split.fraction, split.seed] for key, split in here.splits.items()},
         "settings": {method: dict(chosen) for method, chosen in here.settings.items()},
@@ -105,19 +124,21 @@ def restore(file: bytes, here: Session) -> dict[str, str]:
     """
     workspace = load_workspace(file)
     try:
-        about = dict(workspace.view)
-        by_key = {datasets.key_of(data): data for data in workspace.sets}
-        own = {key: _dataset(by_key[key], entry) for key, entry in about["held"].items() if key in by_key}
-        splits = {str(key): Split.parse(fraction, seed) for key, (fraction, seed) in about["splits"].items()}
+        about = workspace.view
+        check_fields(about, VIEW, "view")
+        sets = {datasets.key_of(data): data for data in workspace.sets}
+        own = {key: _dataset(sets[key], entry) for key, entry in about["held"].items() if key in sets}
+        splits = {key: Split.parse(fraction, seed) for key, (fraction, seed) in about["splits"].items()}
+        for key in splits.keys() & own.keys():
+            own[key].data.resplit(splits[key].fraction, splits[key].seed)  # a set of few rows may not allow it
         settings = {id: _settings(id, chosen) for id, chosen in about["settings"].items() if id in methods()}
-        rows = {key: _row(**entry) for key, entry in workspace.studies[ROWS].items()}
+        rows = {key: _row(key, **entry) for key, entry in workspace.studies[ROWS].items()}
         studies = {
-            name.removeprefix(STUDY): Study(entry["result"], entry["made_with"])
+            name.removeprefix(STUDY): _study(name, **entry)
             for name, entry in workspace.studies.items()
             if name.startswith(STUDY)
         }
-        view = {str(name): str(value) for name, value in about["view"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, SmartError) as error:
         raise WorkspaceError("The file is not a workspace or is damaged; use a file saved on Export.") from error
     here.datasets.update(own)
     here.splits.update(splits)
@@ -125,24 +146,78 @@ def restore(file: bytes, here: Session) -> dict[str, str]:
     here.fits.update(workspace.fits)
     here.rows.update(rows)
     here.studies.update(studies)
+    view: dict[str, str] = about["view"]
     return view
 
 
+VIEW = {
+    "view": by_key(text(4000), text()),
+    "held": by_key(a(dict), text()),
+    "splits": by_key(a(list), text()),
+    "settings": by_key(by_key(SCALAR, text()), text()),
+}
+HELD = {"title": SENTENCE, "files": by_key(each(text(4000)), one_of(FILES))}
+ROW = {
+    "result": a(MethodResult),
+    "settings": by_key(SCALAR, text()),
+    "seeds": whole(1, urls.MAX_SEEDS),
+    "bins": whole(urls.MIN_BINS, urls.MAX_BINS),
+}
+PLAIN = Rule(
+    lambda value: SCALAR.holds(value) or (isinstance(value, list | tuple) and all(map(SCALAR.holds, value))),
+    "a number, text or a list of these",
+)
+
+STUDY_TABLES = {
+    "sensitivity": (Sensitivity, "sigma", "delta"),
+    "shift": (Shift, "method", "target"),
+    "objectives": (SeedTable, "method", "objective"),
+    "indicators": (SeedTable, "method", "indicator"),
+    "efficiency": (SeedTable, "method", "size"),
+}
+"""Kind of a study -> the class of its table, its rows and its columns."""
+
+
 def _dataset(data: LogitSet, entry: Mapping[str, Any]) -> LoadedDataset:
-    options = loading.from_url(loading.to_url(entry["options"]))
-    return LoadedDataset(data, str(entry["title"]), str(entry["call"]), options)
+    """Return a data set; a file of an earlier version does not name the files that it was loaded from."""
+    files = entry.get("files", {"whole": [data.name]})
+    check_fields({**entry, "files": files}, HELD, "data set")
+    return LoadedDataset(data, printable(entry["title"], LONGEST_NAME), files, loading.valid(entry["options"]))
 
 
 def _settings(method: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a method; raise an error here for invalid ones, and not in every later fit."""
-    get(method, **chosen).check_settings()
-    return dict(chosen)
+    calibrator = get(method, **chosen)
+    calibrator.check_settings()
+    return {name: getattr(calibrator, name) for name in chosen}
 
 
-def _row(result: MethodResult, settings: dict[str, Any], seeds: int, bins: int) -> LeaderboardRow:
-    if not isinstance(result, MethodResult) or result.id not in methods():
-        raise TypeError("not a leaderboard row")
-    return LeaderboardRow(result, dict(settings), int(seeds), int(bins))
+def _row(key: str, result: MethodResult, **made_with: Any) -> LeaderboardRow:
+    check_fields({"result": result, **made_with}, ROW, "leaderboard row")
+    cells = [evaluation.cells for evaluation in result.evaluations if evaluation.cells is not None]
+    if key.rpartition("/")[2] != result.id or any(sums.bins != made_with["bins"] for sums in cells):
+        raise ValueError("a row does not agree with its key or its bins")
+    return LeaderboardRow(result, _settings(result.id, made_with["settings"]), made_with["seeds"], made_with["bins"])
+
+
+def _study(name: str, result: Any, made_with: Any) -> Study:
+    """Return a study, if its result is what the page of its kind draws."""
+    check_fields({"settings": made_with}, {"settings": by_key(PLAIN, text())}, "study")
+    kind = name.partition("/")[2].partition(" {")[0]
+    if kind in STUDY_TABLES:
+        of, rows, columns = STUDY_TABLES[kind]
+        fine = type(result) is of and (result.row_name, result.column_name) == (rows, columns)
+        fine = fine and result.metrics.keys() >= set(HEADLINE) and min(len(result.rows), len(result.columns)) >= 1
+    elif kind == "traces":
+        fine = isinstance(result, Traces)
+    elif kind == "attack":
+        distances, attacked = result
+        fine = DISTANCES.holds(distances) and ATTACKED.holds(attacked) and len(distances) == len(attacked)
+    else:
+        fine = not kind.startswith("smart on ") or (each(a(SMART)).holds(result) and len(result) >= 1)
+    if not fine:
+        raise ValueError(f"a study of the kind {kind} has another result")
+    return Study(result, made_with)
 
 
 def _sets_of_studies(here: Session) -> list[LogitSet]:

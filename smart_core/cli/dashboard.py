@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import os
 import runpy
 import socket
@@ -42,10 +41,10 @@ thresholds would have the system clear the same pages again and again."""
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A data set read from the command line's files, and the Python that loads it again."""
+    """A data set, and the files and options of the command line that it was read with."""
 
     data: LogitSet
-    call: str
+    files: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -145,11 +144,7 @@ def read(files: list[str], roles: Roles | None = None) -> list[Given]:
 def _given(files: list[str], roles: Roles | None) -> Given:
     from smart_core.data.document import load
 
-    source = files[0] if len(files) == 1 else files
-    quoted = json.dumps(source, ensure_ascii=False)
-    if not roles:
-        return Given(load(source), f"sc.load({quoted})")
-    return Given(load(source, roles=roles), f"sc.load({quoted}, roles={roles!r})", {"roles": roles})
+    return Given(load(files, roles=roles), tuple(files), {"roles": roles} if roles else {})
 
 
 def free_port(host: str, port: int | None) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -230,6 +231,28 @@ def load(
         labels_start_at=labels_start_at,
         transposed=transposed,
     )
+
+
+def load_call(files: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> str:
+    """Return the Python call that loads files, given by `whole`, `val` and `test`, with these options.
+
+    Names and options become literals, so text from elsewhere is never shown as code.
+
+    >>> load_call({"val": ["v.npz"], "test": ["logits.npy", "labels.npy"]}, {"labels_start_at": 0})
+    'sc.load(val="v.npz", test=["logits.npy", "labels.npy"], labels_start_at=0)'
+    """
+    arguments = []
+    for part, names in files.items():
+        literals = [_literal(name) for name in names]
+        value = literals[0] if len(literals) == 1 else f"[{', '.join(literals)}]"
+        arguments += [value if part == "whole" else f"{part}={value}"] if literals else []
+    arguments += [f"{name}={value!r}" for name, value in options.items()]
+    return f"sc.load({', '.join(arguments)})"
+
+
+def _literal(text: str) -> str:
+    """Return text as a Python literal; characters that change how a line is shown are escaped."""
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
 
 def from_arrays(

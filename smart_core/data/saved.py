@@ -49,8 +49,9 @@ def read_saved(
         raise error(f"{name} cannot be read: {getattr(fault, 'strerror', None) or fault}.") from fault
     try:
         answer, arrays = _answer(task, file, isolated and sandbox.available())
-    except sandbox.SandboxError as fault:
-        raise error(f"{name} could not be read: {fault.reason}", "use another copy of it") from None
+    except (OSError, sandbox.SandboxError) as fault:
+        reason = getattr(fault, "reason", "its reader could not be started")
+        raise error(f"{name} could not be read: {reason}", "use another copy of it") from None
     finally:
         if isinstance(file, int):
             os.close(file)
@@ -101,13 +102,13 @@ def plain(tree: Any, arrays: bool = True) -> Any:
             if arrays and len(value) >= LONG_LIST and all(type(item) is float for item in value):
                 value = np.array(value)
                 if not (abs(value) < LARGEST).all():
-                    raise ValueError("a number in it is out of reach")
+                    raise ValueError("a number in it is too large")
                 return {"$numbers": value}
             return [checked(item, depth + 1) for item in value]
         if isinstance(value, str):
             return text(value, LONGEST_TEXT)
         if isinstance(value, int | float) and not abs(value) < (LARGEST if isinstance(value, float) else 2**63):
-            raise ValueError("a number in it is out of reach")
+            raise ValueError("a number in it is too large")
         return value
 
     return checked(tree, 0)

@@ -80,6 +80,12 @@ class MethodResult:
         """The method's name in tables."""
         return methods()[self.id].label
 
+    def fits(self, data: LogitSet) -> bool:
+        """Return whether the row can be about a data set: the numbers of classes and of samples are the same."""
+        return all(fit.classes_ == data.classes for fit in self.calibrators) and all(
+            len(evaluation) == len(data.test) for evaluation in self.evaluations
+        )
+
     def mean(self, metric: str) -> float:
         """Mean over seeds."""
         return float(OverSeeds.of(self.values[metric]).mean)
@@ -176,6 +182,8 @@ def _one_seed(
     """
     key = fit_key(data, id, {"device": device, **(settings or {})}, seed) if cache is not None else ""
     known = cache.get(key) if cache is not None else None
+    if known is not None and (known[0].id, known[0].classes_, len(known[2])) != (id, data.classes, len(data.test)):
+        known = None  # the workspace of somebody else may hold any fit under any key
     if known is None:
         fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FITTED))
     else:

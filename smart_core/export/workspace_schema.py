@@ -1,6 +1,7 @@
-"""What the values of a workspace may be, class by class: a file may hold anything, a page must be able to show it.
+"""The schema of a workspace: a file may hold anything, but a page must be able to show every value that it opens.
 
-`SCHEMA` has a rule for each field of every class that a workspace holds, `AGREE` the rules that tie fields together.
+`SCHEMA` has a rule for each field of every class that a workspace holds; `AGREE` says whether the fields of one object
+agree with each other.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from smart_core.progress import Trace
 
 T = TypeVar("T")
 
-LARGEST = 1e30
-"""No number of a result is larger."""
+LARGEST = 1e37
+"""No number of a result is larger: even the largest logit divided by the smallest temperature is smaller."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition on a value, and its words: `a number from 0 to 1`."""
+    """A condition on a value, and its description: `a number from 0 to 1`."""
 
     holds: Callable[[Any], bool]
     words: str
 
 
 def number(low: float = -LARGEST, high: float = LARGEST, *, unknown: bool = False) -> Rule:
-    """A number within bounds; `unknown` allows NaN and infinity too, which pages show as missing."""
+    """Allow a number within bounds; with `unknown` also NaN and infinity, which pages show as missing."""
 
     def holds(value: Any) -> bool:
         if type(value) not in (int, float):
@@ -49,38 +50,38 @@ def number(low: float = -LARGEST, high: float = LARGEST, *, unknown: bool = Fals
 
 
 def whole(low: int = 0, high: int = 2**31 - 1) -> Rule:
-    """A whole number within bounds."""
+    """Allow a whole number within bounds."""
     return Rule(lambda value: type(value) is int and low <= value <= high, f"a whole number from {low} to {high:,}")
 
 
 def one_of(values: Collection[str]) -> Rule:
-    """One of these texts."""
+    """Allow one of these texts."""
     return Rule(lambda value: isinstance(value, str) and value in values, f"one of {', '.join(values)}")
 
 
 def text(longest: int = 200) -> Rule:
-    """Text of limited length; the sandbox has seen to it that it can be encoded."""
+    """Allow text of limited length. The sandbox has checked that it can be encoded."""
     return Rule(lambda value: isinstance(value, str) and len(value) <= longest, f"text of at most {longest} characters")
 
 
 def a(kind: type) -> Rule:
-    """An object of a class."""
+    """Allow an object of a class."""
     return Rule(lambda value: isinstance(value, kind), f"a {kind.__name__}")
 
 
 def optional(rule: Rule) -> Rule:
-    """None, or what the rule allows."""
+    """Allow None, and what the rule allows."""
     return Rule(lambda value: value is None or rule.holds(value), f"{rule.words}, or None")
 
 
 def each(rule: Rule, kind: type[list[Any] | tuple[Any, ...]] = list) -> Rule:
-    """A list (or tuple) of what the rule allows."""
+    """Allow a list (or tuple) whose entries keep the rule."""
     words = f"a {kind.__name__}, and each entry {rule.words}"
     return Rule(lambda value: isinstance(value, kind) and all(map(rule.holds, value)), words)
 
 
 def by_key(rule: Rule, key: Rule) -> Rule:
-    """A dictionary whose keys and values keep their rules."""
+    """Allow a dictionary whose keys and values keep their rules."""
 
     def holds(value: Any) -> bool:
         return isinstance(value, dict) and all(map(key.holds, value)) and all(map(rule.holds, value.values()))
@@ -89,14 +90,15 @@ def by_key(rule: Rule, key: Rule) -> Rule:
 
 
 def array(kinds: str, axes: int, low: float, high: float = LARGEST, *, unknown: bool = False) -> Rule:
-    """An array of numbers within bounds; `unknown` allows NaN and infinity too."""
+    """Allow an array of numbers within bounds; with `unknown` also NaN and infinity. `kinds` are those of its dtype."""
 
     def holds(value: Any) -> bool:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds or value.ndim != axes:
             return False
         if value.dtype.itemsize > 8:
             return False
-        inside = (value >= low) & (value <= high)
+        with np.errstate(over="ignore"):  # the bounds in float16
+            inside = (value >= low) & (value <= high)
         return bool((inside | ~np.isfinite(value)).all() if unknown else inside.all())
 
     return Rule(holds, f"an array of numbers from {low:g} to {high:g}")
@@ -115,9 +117,9 @@ AXES = {
     "size": whole(1),
     "sigma": number(0),
     "delta": number(0),
-    "target": text(),
+    "target": text(1000),
 }
-"""Name of the rows or columns of a table -> what they are."""
+"""Name of the rows or columns of a table -> the rule for each of their names."""
 TRACED = ("objective", "gradient_norm", "ece", "nll")
 MOST_SEEDS = 10_000
 
@@ -132,7 +134,6 @@ def _table(table: SeedTable) -> bool:
         and 1 <= min(seeds) <= MOST_SEEDS
         and all(values.shape == (*shape, *seeds) for values in table.metrics.values())
         and all(AXES.get(name, SCALAR).holds(place) for name, places in axes for place in places)
-        and all(len(set(places)) == len(places) for _, places in axes)
         and all(0 <= i < shape[0] and 0 <= j < shape[1] for i, j, _ in table.reasons)
     )
 
@@ -151,7 +152,7 @@ def _row(row: MethodResult) -> bool:
 
 
 def belongs(calibrator: Calibrator, evaluation: Evaluation, method: str) -> bool:
-    """Whether an evaluation can be of a fit of this method."""
+    """Return whether this evaluation can be one of this calibrator, fitted by this method."""
     cells = evaluation.cells
     return (
         calibrator.id == method
@@ -165,14 +166,7 @@ def _comparison(comparison: Comparison) -> bool:
     return (
         all(row.id == id for id, row in rows.items())
         and {*comparison.tied, *([comparison.best] if comparison.best else [])} <= comparison.available.keys()
-        and all(fits_data(row, data) for row in comparison.available.values())
-    )
-
-
-def fits_data(row: MethodResult, data: LogitSet) -> bool:
-    """Whether a row can be about a data set: its fits have the classes, and its evaluations the test samples."""
-    return all(fit.classes_ == data.classes for fit in row.calibrators) and all(
-        len(evaluation) == len(data.test) for evaluation in row.evaluations
+        and all(row.fits(data) for row in comparison.available.values())
     )
 
 
@@ -202,7 +196,7 @@ def _set(data: LogitSet) -> bool:
         arrays += [head.weight, head.bias]
         widths |= {head.weight.shape[-1]}
     if not all(array.dtype == np.float32 and np.abs(array).max(initial=0) <= MAX_LOGIT for array in arrays):
-        raise ValueError(f"the data set '{data.name}' holds NaN or infinity, or numbers out of reach")
+        raise ValueError(f"the data set '{data.name}' holds NaN or infinity, or numbers that are too large")
     distances = [part.cw_l2 for part in parts if part.cw_l2 is not None]
     return (
         len(widths) <= 1
@@ -216,7 +210,7 @@ CELL_SUMS = {
     **dict.fromkeys(("group_residual", "null_residual"), ("gkb", np.float32)),
     "group_count": ("g", np.float64),
 }
-"""Array of the classwise sums -> its axes (groups, classes, bins) and type."""
+"""Array of the classwise sums -> its axes (g: groups, k: classes, b: bins) and type."""
 FIT = {"seconds": SECONDS, "method": METHOD}
 TABLE: dict[str, Rule] = {
     "row_name": text(),
@@ -280,6 +274,7 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "best": optional(METHOD),
         "complete": FLAG,
         "notices": each(SENTENCE),
+        "bins": whole(1, 10_000),
     },
     SeedTable: TABLE,
     Sensitivity: {**TABLE, "row_name": one_of(["sigma"]), "column_name": one_of(["delta"]), "seconds": SECONDS},
@@ -293,7 +288,7 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "complete": FLAG,
     },
 }
-"""Class -> the rule of each field."""
+"""Class -> field -> its rule."""
 
 AGREE: dict[type, Callable[[Any], bool]] = {
     LogitSet: _set,
@@ -313,7 +308,7 @@ AGREE: dict[type, Callable[[Any], bool]] = {
 
 
 def check(value: T) -> T:
-    """The object, if its fields keep the rules of its class; ValueError if not."""
+    """Return the object if its fields keep the rules of its class; raise ValueError if not."""
     kind = type(value)
     check_fields(vars(value), SCHEMA[kind], kind.__name__)
     if kind in AGREE and not AGREE[kind](value):
@@ -322,7 +317,7 @@ def check(value: T) -> T:
 
 
 def check_fields(fields: Mapping[str, Any], rules: Mapping[str, Rule], where: str) -> None:
-    """ValueError if a value is missing, or does not keep the rule of its name."""
+    """Raise ValueError if a field is missing or does not keep its rule."""
     for name, rule in rules.items():
         if name not in fields or not rule.holds(fields[name]):
             raise ValueError(f"{where}.{name} must be {rule.words}")

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smart_core.data.document import load_call
+
 
 def load_code(whole: Sequence[str] = (), val: Sequence[str] = (), test: Sequence[str] = (), **options: Any) -> str:
     """`data = sc.load("logits.npy", ...)` for the files of a data set, or of its two sides."""
-    sides = {"": whole, "val=": val, "test=": test}
-    given = [f"{side}{_listed(names)}" for side, names in sides.items() if names]
-    given += [f"{name}={value!r}" for name, value in options.items()]
-    return f"import smart_core as sc\n\ndata = sc.load({', '.join(given)})\n"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return repr(names[0]) if len(names) == 1 else repr(list(names))
+    call = load_call({"whole": whole, "val": val, "test": test}, options)
+    return f"import smart_core as sc\n\ndata = {call}\n"
 
 
 def compare_code(

@@ -108,7 +108,7 @@ def load_own_file(app: AppTest, folder: Path, **arrays: Any) -> AppTest:
         bare = {name: bundle[name] for name in ("val_logits", "val_labels", "test_logits", "test_labels")}
     path = folder / "mine.npz"
     np.savez(path, **bare, **arrays)
-    session_of(app).datasets["mine"] = LoadedDataset(sc.load(path), "mine_<b>*", f"sc.load({str(path)!r})")
+    session_of(app).datasets["mine"] = LoadedDataset(sc.load(path), "mine_<b>*", {"whole": [str(path)]})
     app.session_state[NEXT_DATASET] = "mine"
     app.run()
     assert not app.exception

@@ -237,7 +237,7 @@ def test_methods_that_need_features_give_the_reason() -> None:
     logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
     bare = LogitSet("bare *x*", Part(logits[:150], labels[:150]), Part(logits[150:], labels[150:]))
     app = open_page("compare")
-    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(bare, "bare *x*", 'sc.load("bare.npz")')
+    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(bare, "bare *x*", {"whole": ["bare.npz"]})
     app.run().selectbox(key="data").set_value("0123456789ab").run()
     assert not app.exception
     boxes = {box.key.removeprefix("compare-"): box for box in app.main.checkbox if box.key.startswith("compare-")}

@@ -108,7 +108,7 @@ def test_notices_of_the_data_are_shown() -> None:
     app = open_page("diagnose")
     data = sc.load(sample_logits.path("digits"))
     noted = replace(data, notices=(Notice("odd", "Something *odd* was found."),))
-    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(noted, "noted", 'sc.load("noted.npz")')
+    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(noted, "noted", {"whole": ["noted.npz"]})
     app.run().selectbox(key="data").set_value("0123456789ab").run()
     assert [box.value for box in app.main.info] == [r"Something \*odd\* was found."]
 

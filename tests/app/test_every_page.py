@@ -44,7 +44,7 @@ def test_with_only_logits_and_labels() -> None:
     logits = (generator.normal(size=(300, 3)) + 2 * np.eye(3)[labels]).astype(np.float32)
     bare = LogitSet("bare", Part(logits[:150], labels[:150]), Part(logits[150:], labels[150:]))
     app = open_page("start")
-    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(bare, "bare", 'sc.load("bare.npz")')
+    app.session_state["session"].datasets["0123456789ab"] = LoadedDataset(bare, "bare", {"whole": ["bare.npz"]})
     app.run().selectbox(key="data").set_value("0123456789ab").run()
     assert list(visited(app)) == ORDER
 

@@ -45,7 +45,7 @@ def filled(digits: sc.LogitSet) -> Session:
     session = Session()
     own = digits.resplit(0.4, seed=3)
     key = own.content_hash[:12]
-    session.datasets[key] = LoadedDataset(own, "mine", 'sc.load("mine.npz")', {"labels_start_at": 0})
+    session.datasets[key] = LoadedDataset(own, "mine", {"whole": ["mine.npz"]}, {"labels_start_at": 0})
     session.splits["digits"] = Split(0.25, 7)
     session.settings["smart"] = {"epochs": 3}
 

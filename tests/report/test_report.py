@@ -248,4 +248,4 @@ def test_the_python_in_the_report_gives_the_same_numbers(tmp_path: Path, monkeyp
     assert "objective = mse" in text
     assert "ranked by NLL with 10 bins" in text
     two = load_code(val=["v.npz"], test=["t.npy", "y.npy"], split_seed=3)
-    assert "sc.load(val='v.npz', test=['t.npy', 'y.npy'], split_seed=3)" in two
+    assert 'sc.load(val="v.npz", test=["t.npy", "y.npy"], split_seed=3)' in two
