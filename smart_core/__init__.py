@@ -9,10 +9,25 @@ True
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
+
+SLEEPING_THREADS = {
+    "OMP_WAIT_POLICY": "passive",
+    "GOMP_SPINCOUNT": "0",
+    "KMP_BLOCKTIME": "0",
+    "OPENBLAS_THREAD_TIMEOUT": "4",
+}
+"""Environment in which the threads of OpenMP and OpenBLAS sleep while they wait for each other.
+
+By default they spin, which takes the core from the very thread that they wait for as soon as other processes are busy.
+The libraries read these variables when they are loaded, so they are set before PyTorch and NumPy are imported."""
+
+for _name, _value in SLEEPING_THREADS.items():
+    os.environ.setdefault(_name, _value)
 
 _HOMES = {
     "load": "smart_core.data.document",

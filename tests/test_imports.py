@@ -37,6 +37,15 @@ print([name for name in ("torch._dynamo", "torch.onnx", "sympy") if name in sys.
     assert run(code) == "[]"
 
 
+def test_threads_that_wait_sleep_unless_the_user_decided_otherwise():
+    """The libraries read the variables when they are loaded, so the package sets them before it imports any."""
+    shown = "print([os.environ[name] for name in ('OMP_WAIT_POLICY', 'GOMP_SPINCOUNT', 'KMP_BLOCKTIME')])"
+    unset = "import os; [os.environ.pop(name) for name in list(os.environ) if name[:3] in ('OMP', 'GOM', 'KMP')]"
+    assert run(f"{unset}; import smart_core; {shown}") == "['passive', '0', '0']"
+    chosen = f"{unset}; os.environ['OMP_WAIT_POLICY'] = 'active'"
+    assert run(f"{chosen}; import smart_core; {shown}") == "['active', '0', '0']"
+
+
 def test_every_public_name_resolves():
     assert all(getattr(sc, name) is not None for name in dir(sc))
 

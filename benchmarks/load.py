@@ -1,0 +1,126 @@
+"""How much longer each method takes beside other busy processes: with all cores taken, at most three times as long.
+
+Run with `python -m benchmarks.load` on a machine that is otherwise idle; it takes about five minutes and writes
+benchmarks/LOAD.md. Each method is fitted alone and beside one busy process per core, in turn, in one process: the busy
+processes are stopped and continued, so that the ratios depend little on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measure import machine
+from smart_core.calibrators import get, methods
+from smart_core.cli.terminal import table
+from smart_core.data.logitset import Head, LogitSet, Part
+from smart_core.evaluation import evaluate
+from smart_core.experiments.running import fit_method
+
+SAMPLES, FEATURES = 2500, 128
+CLASSES = (10, 1000)
+BOUND = 3.0
+"""A process that shares two cores with two busy ones gets half of the time; the rest is what waiting costs."""
+
+PAIRS, ENOUGH = 9, 4.0
+"""Pairs of runs per method, and the seconds after which no further pair begins."""
+
+REPORT = Path(__file__).with_name("LOAD.md")
+
+
+def data_set(classes: int, samples: int = SAMPLES, features: int = FEATURES) -> LogitSet:
+    """Simulated features, a random head, and labels drawn at a temperature that falls with the margin."""
+    draw = np.random.default_rng(0)
+    weight = draw.normal(0, 4 / features**0.5, (classes, features)).astype(np.float32)
+
+    def part() -> Part:
+        x = draw.exponential(1, (samples, features)).astype(np.float32)
+        z = x @ weight.T
+        first, second = np.sort(z, axis=1)[:, :-3:-1].T
+        noise = draw.gumbel(size=z.shape) * (1 + 2 * np.exp(-(first - second) / 3))[:, None]
+        return Part(z, np.argmax(z + noise, axis=1), features=x)
+
+    return LogitSet(f"{classes} classes", part(), part(), head=Head(weight, np.zeros(classes, np.float32)))
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[Callable[[bool], None]]:
+    """Yield a switch that lets `count` processes run in an endless loop, or stops them."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+
+    def switch(on: bool) -> None:
+        for process in processes:
+            process.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
+        time.sleep(0.02)
+
+    switch(False)
+    try:
+        yield switch
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Return how long the action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def pairs(action: Callable[[], object], switch: Callable[[bool], None]) -> tuple[float, float]:
+    """Return the median seconds alone and beside the busy processes, measured in turn."""
+    action()
+    alone, beside, begin = [], [], time.perf_counter()
+    while len(alone) < PAIRS and (not alone or time.perf_counter() - begin < ENOUGH):
+        alone.append(seconds(action))
+        switch(True)
+        beside.append(seconds(action))
+        switch(False)
+    return statistics.median(alone), statistics.median(beside)
+
+
+def rows(data: LogitSet, switch: Callable[[bool], None]) -> list[tuple[str, float, float]]:
+    """Return the label and both times of every fit, and of one evaluation with every classwise sum."""
+    found = []
+    for id, method in methods().items():
+        get(id).prepare()
+        found.append((method.label, *pairs(lambda id=id: fit_method(id, data), switch)))  # type: ignore[misc]
+    fitted = fit_method("ts", data).calibrator
+    found.append(("evaluation", *pairs(lambda: evaluate(fitted, data.test), switch)))
+    return found
+
+
+def main() -> None:
+    """Measure every method, print the table and write it."""
+    cores, begin = os.cpu_count() or 1, time.perf_counter()
+    with busy_processes(cores) as switch:
+        measured = {classes: rows(data_set(classes), switch) for classes in CLASSES}
+    heads = ("method", *(f"{what}, K = {k:,}" for k in CLASSES for what in ("alone", f"beside {cores}", "ratio")))
+    listed = [
+        (each[0][0], *(text for _, a, b in each for text in (f"{a:.3f}", f"{b:.3f}", f"{b / a:.1f}")))
+        for each in zip(*measured.values(), strict=True)
+    ]
+    worst = max((b / a, f"{label}, K = {k:,}") for k, found in measured.items() for label, a, b in found)
+    summary = f"The largest ratio is {worst[0]:.1f} ({worst[1]}); the bound is {BOUND:.0f}."
+    print(table(heads, listed), summary, f"{time.perf_counter() - begin:.0f} s in all", sep="\n")
+    lines = [heads, ("---",) * len(heads), *listed]
+    REPORT.write_text(
+        "# Beside other work\n\n"
+        f"`python -m benchmarks.load`: seconds of a fit on {SAMPLES:,} samples, alone and beside {cores} busy "
+        f"processes. {summary} {machine()}.\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
