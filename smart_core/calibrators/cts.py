@@ -12,6 +12,7 @@ from smart_core.calibrators.candidate_ece import candidate_ece
 from smart_core.calibrators.rules import TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
+from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
@@ -58,22 +59,26 @@ class CTS(Calibrator):
         grid = temperature_grid(self.t_low, self.t_high, self.t_step)
         search = ClassSearch(data.logits, data.labels, start, grid, self.bins, run.part(0.05, 0.05))
         present = sorted(set(data.labels.cpu().tolist()))
-        for sweep in range(self.sweeps):
-            if sweep > 0:
-                search.refresh()
-            changed = False
-            for number, k in enumerate(present):
-                done = (sweep + number / len(present)) / self.sweeps
-                run.tick(0.05 + 0.95 * done, f"sweep {sweep + 1}, class {k}, ECE {search.ece:.4f}")
-                changed = search.improve(k) or changed
-            if not changed:
-                break
+        with threads_for(len(grid) * len(data)):  # the largest array of a step
+            self._search(search, present, run.part(0.05, 1.0))
         if len(present) < data.classes:
             self.notices_.append(
                 f"{data.classes - len(present)} of {data.classes} classes are absent from validation; "
                 f"they keep the common temperature {start:.4g}."
             )
         self.temperatures_ = torch.tensor(search.temperatures, dtype=torch.float32, device=data.logits.device)
+
+    def _search(self, search: ClassSearch, present: list[int], run: Run) -> None:
+        for sweep in range(self.sweeps):
+            if sweep > 0:
+                search.refresh()
+            changed = False
+            for number, k in enumerate(present):
+                done = (sweep + number / len(present)) / self.sweeps
+                run.tick(done, f"sweep {sweep + 1}, class {k}, ECE {search.ece:.4f}")
+                changed = search.improve(k) or changed
+            if not changed:
+                break
 
     def learned(self) -> dict[str, Shape]:
         return {"temperatures_": (self.classes_,)}

@@ -27,6 +27,9 @@ T_LOW, T_HIGH = 0.05, 20.0
 TOLERANCE = 1e-7
 """Width of the final bracket, in log beta."""
 
+PIECES_PER_THREAD = 4
+"""A chunk of rows takes about a millisecond, so that a thread pays only for several."""
+
 SUBSAMPLE = 1000
 """Samples whose minimiser is the start of the search over all samples."""
 
@@ -98,7 +101,11 @@ def nll_slope(logits: Logits, labels: Tensor, beta: float, run: Run | None = Non
     size = rows_per_chunk(logits.shape[1])
     pieces = [slice(start, start + size) for start in range(0, len(logits), size)]
     sums = _compiled_sums if kernels.usable(logits, labels) else _sums
-    parts = share(lambda rows: sums(logits[rows], labels[rows], beta), pieces, run or Run(), "temperature scaling")
+
+    def piece(rows: slice) -> tuple[float, float]:
+        return sums(logits[rows], labels[rows], beta)
+
+    parts = share(piece, pieces, run or Run(), "temperature scaling", each=PIECES_PER_THREAD)
     slope, curvature = (math.fsum(column) / len(logits) for column in zip(*parts, strict=True))
     return slope, curvature
 

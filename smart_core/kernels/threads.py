@@ -17,18 +17,23 @@ TICK_EVERY = 0.05
 """Seconds between two ticks while waiting for a piece."""
 
 
-def share(function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run, words: str) -> list[Result]:
+def share(
+    function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run, words: str, each: int = 1
+) -> list[Result]:
     """`function` of every piece, in order."""
-    return list(share_each(function, pieces, run, words))
+    return list(share_each(function, pieces, run, words, each))
 
 
-def share_each(function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run, words: str) -> Iterator[Result]:
+def share_each(
+    function: Callable[[Piece], Result], pieces: Sequence[Piece], run: Run, words: str, each: int = 1
+) -> Iterator[Result]:
     """`function` of every piece, in order, each as soon as it is done; a tick before each, and while waiting.
 
+    A thread is started for at least `each` pieces: on busy cores, starting one takes longer than a short piece.
     Threads help only if the function releases the interpreter's lock. If it fails, or the run is cancelled, pieces that
     were not started are dropped.
     """
-    workers = min(torch.get_num_threads(), len(pieces))
+    workers = min(torch.get_num_threads(), len(pieces) // each)
     if workers <= 1:
         for number, piece in enumerate(pieces):
             run.tick(number / len(pieces), words)
