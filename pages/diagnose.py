@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from pages.shared import cache, charts, datasets, navigation, session
 from pages.shared.components import plain_text, python_code
-from smart_core.evaluation import HEADLINE, METRICS, metric_value
+from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
 from smart_core.figures import (
     Curve,
     confidence_histogram,
@@ -37,24 +39,10 @@ for notice in data.notices:
 with st.container(horizontal=True, gap="large"):
     st.metric("Accuracy", percent(diagnosis.accuracy), width="content")
     st.metric("Mean confidence", percent(diagnosis.confidence), width="content")
-    st.metric(
-        f"ECE, {bins} bins",
-        percent(diagnosis.ece),
-        delta=f"{percent(interval.low)} – {percent(interval.high)}",
-        delta_color="off",
-        delta_arrow="off",
-        help=f"Below the value: its 95\u00a0% interval, {interval.of}.",
-        width="content",
-    )
-    st.metric(
-        "Noise floor",
-        percent(floor.mean),
-        delta=f"95 % of test sets below {percent(floor.q95)}",
-        delta_color="off",
-        delta_arrow="off",
-        help="The ECE that a perfectly calibrated model with these confidences has by chance.",
-        width="content",
-    )
+    common: dict[str, Any] = {"help": MEASURED_AND_TRUE, "width": "content"}
+    st.metric(f"ECE, measured, {bins} bins", metric_value("ece", diagnosis.ece), **common)
+    st.metric("Noise floor", metric_value("ece", floor.q95), **common)
+    st.metric(f"ECE, {TRUE_RANGE}", f"{metric_range('ece', interval.low, interval.high)}\u00a0%", **common)
 
 left, right = st.columns(2)
 with left:
@@ -81,20 +69,21 @@ with right:
     charts.show(margin_histogram(evaluation, **look), "margin-histogram")
     st.caption("The largest logit minus the second largest: the input of SMART.")
 
-details = st.expander("All metrics with intervals and noise floors", key="every-metric-box", on_change="rerun")
+details = st.expander("All metrics", key="every-metric-box", on_change="rerun")
 if details.open:
     found = cache.headline(data, bins)
     rows = [
         {
             "metric": METRICS[name].label,
-            "value": metric_value(name, found.mean(name)),
-            "95 % interval": " – ".join(metric_value(name, end) for end in found.ends(name)),
-            "noise floor (95 %)": metric_value(name, found.floor_q95(name)) if name in found.floor else "",
+            "measured": metric_value(name, found.mean(name)),
+            "noise floor": metric_value(name, found.floor_q95(name)) if name in found.floor else "",
+            TRUE_RANGE: metric_range(name, *found.ends(name)),
             "meaning": METRICS[name].help,
         }
         for name in HEADLINE
     ]
-    details.dataframe(rows, hide_index=True, key="every-metric")
+    columns = {name: st.column_config.TextColumn(help=MEASURED_AND_TRUE) for name in list(rows[0])[1:4]}
+    details.dataframe(rows, hide_index=True, column_config=columns, key="every-metric")
 
 python_code(
     f"""

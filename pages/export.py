@@ -19,7 +19,7 @@ from pages.shared.components import empty_state, plain_text, python_code
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
-from smart_core.evaluation import METRICS
+from smart_core.evaluation import MEASURED_AND_TRUE, METRICS, metric_range
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.export import comparison_csv, comparison_json, comparison_latex
@@ -68,9 +68,9 @@ def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) ->
         f"uncalibrated model has {percent(before.ece, 2)}."
     )
     st.caption(
-        f"{bins} bins. 95\u00a0% interval of the population value: {percent(after.interval.low, 2)} to "
-        f"{percent(after.interval.high, 2)}. A perfectly calibrated model with these confidences stays below "
-        f"{percent(after.floor.q95, 2)} on 95\u00a0% of test sets."
+        f"{bins} bins. Measured {percent(after.ece, 2)}, noise floor {percent(after.floor.q95, 2)}; true, 95\u00a0%: "
+        f"{metric_range('ece', after.interval.low, after.interval.high)}\u00a0%.",
+        help=MEASURED_AND_TRUE,
     )
     row = leaderboard.row(data, result.id)
     if row is not None and leaderboard.is_stale(row):

@@ -49,7 +49,7 @@ def distances() -> str:
 def methods(name: str) -> str:
     """The leaderboard of one set, all methods over five seeds."""
     result = sc.compare(sc.load(path(name)), methods="all", seeds=5).to_dict()
-    header = ("method", "ECE", "95 % interval", "ECE floor", "AdaECE", "NLL", "accuracy", "by ECE")
+    header = ("method", "ECE, measured", "noise floor", "ECE, true, 95 %", "AdaECE", "NLL", "accuracy", "by ECE")
     return _table(header, [_method(id, row, result["best"]) for id, row in result["methods"].items()])
 
 
@@ -95,8 +95,8 @@ def _method(id: str, row: dict[str, Any], best: str) -> list[str]:
     return [
         row["label"],
         _spread(by["ece"], 100, 2),
-        f"{100 * by['ece']['low']:.2f} to {100 * by['ece']['high']:.2f}",
         f"{100 * row['floor']['ece']['q95']:.2f}",
+        f"{100 * by['ece']['low']:.2f} to {100 * by['ece']['high']:.2f}",
         _spread(by["adaece"], 100, 2),
         _spread(by["nll"], 1, 4),
         f"{100 * by['accuracy']['mean']:.2f}",

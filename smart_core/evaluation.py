@@ -283,6 +283,12 @@ def metric_range(metric: str | Metric, low: float, high: float) -> str:
     return f"{metric_number(metric, low)} – {metric_number(metric, high)}"
 
 
+def measured_label(metric: str) -> str:
+    """The heading of a metric's value: `ECE, measured` for a calibration error, `NLL` for a metric without a floor."""
+    label = metric_named(metric).label
+    return f"{label}, measured" if metric in CALIBRATION_ERRORS else label
+
+
 def metric_label(metric: str | Metric) -> str:
     """A metric's name with its unit, for axes and headings: `ECE, %`."""
     known = _known(metric)
@@ -296,3 +302,16 @@ def tick_format(metric: str | Metric) -> str:
 
 HEADLINE = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")
 """The metrics of the leaderboard, each with an interval."""
+
+CALIBRATION_ERRORS = ("ece", "adaece", "cece", "smce", "smece")
+"""The metrics that noise alone lifts above zero; each has a noise floor."""
+
+TRUE_RANGE = "true, 95 %"
+"""The heading of an interval: what it is an interval of, and its level."""
+
+MEASURED_AND_TRUE = (
+    "Measured: the error on these test samples, the number that other tools print. Noise adds to it: a perfectly "
+    "calibrated model stays below the noise floor on 95 % of test sets. True, 95 %: the range of the model's own error "
+    "on unlimited data. They are two quantities: near the noise floor, the measured error may lie above that range."
+)
+"""The explanation of both, the same wherever a calibration error is shown with its interval."""

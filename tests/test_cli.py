@@ -71,7 +71,9 @@ def test_compare_json_to_a_file_and_a_table(bundle: Path, tmp_path: Path, capsys
     assert "TS" in shown
     assert "needs features and head" in shown
     assert "perfectly calibrated model" in shown
-    assert "ECE floor" in shown
+    assert "ECE, measured" in shown
+    assert "ECE true, 95 %" in shown
+    assert "ECE noise floor" in shown
 
 
 def test_fit_then_apply_gives_the_engines_probabilities(bundle: Path, tmp_path: Path):

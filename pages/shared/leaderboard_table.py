@@ -1,4 +1,4 @@
-"""The leaderboard as a table: a row per method, each metric with its interval."""
+"""The leaderboard as a table: a row per method, its error measured and true, and what it costs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from pages.shared import charts, session
 from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import methods
-from smart_core.evaluation import HEADLINE, METRICS, metric_range, metric_value
+from smart_core.evaluation import (
+    CALIBRATION_ERRORS,
+    HEADLINE,
+    MEASURED_AND_TRUE,
+    METRICS,
+    TRUE_RANGE,
+    measured_label,
+    metric_range,
+    metric_value,
+)
 from smart_core.experiments import Comparison, MethodResult
+from smart_core.figures import row_images
 
 STALE = "settings changed: refit"
 OTHER_BINS = "other bins: re-evaluate"
@@ -23,15 +34,14 @@ ROW_HEIGHT, SCROLLBAR_HEIGHT = 35, 16
 MAX_ROWS = 18
 """Rows that are visible without scrolling."""
 
-INTERVAL = "95\u00a0% interval of the population value. Calibration errors are biased upwards on finite data, so near "
-INTERVAL += "the noise floor the measured value may lie above its interval."
+BAR = "░ floor ▬ true ● measured"
+"""The column of images, named by what they show."""
 
 HELP = {
     "Verdict": "By the primary metric. Tied: a paired test cannot distinguish the method from the best. Worse NLL, "
     "Brier or Accuracy than the model: beyond noise.",
     "± seeds": "Standard deviation over seeds.",
-    "95 % interval": INTERVAL,
-    "floor": "A perfectly calibrated model with these confidences stays below this value on 95\u00a0% of test sets.",
+    "noise floor": MEASURED_AND_TRUE,
     "top-1": "Whether the predicted class always stays the one with the largest logit.",
     "seconds": "Time of one fit, averaged over seeds.",
 }
@@ -41,26 +51,36 @@ HELP = {
 def draw_leaderboard(
     rows: Mapping[str, LeaderboardRow], ranking: Comparison | None, stale: Mapping[str, str], metric: str
 ) -> list[str]:
-    """Draw the leaderboard, and return the methods whose rows are selected."""
+    """Draw the leaderboard, and return the methods whose rows are selected; other pages draw these too."""
+    everything = st.toggle("All columns", key="leaderboard-columns", persist_state="session")
     table = leaderboard(rows, ranking, stale, metric)
-    others = {METRICS[name].label: f"In parentheses: {INTERVAL}" for name in HEADLINE if name != metric}
+    fresh = {id: rows[id].result for id in table["method"] if rows[id].result.available and id not in stale}
+    table[BAR] = table["method"].map(row_images(fresh, metric, charts.is_dark()))
+    chosen = [number for number, id in enumerate(table["method"]) if id in session.selected()]
+    intervals = {name: st.column_config.TextColumn(help=MEASURED_AND_TRUE) for name in table if TRUE_RANGE in name}
+    measured = {measured_label(name): f"{METRICS[name].help} {MEASURED_AND_TRUE}" for name in CALIBRATION_ERRORS}
     with st.container(key="leaderboard"):
         event: Any = st.dataframe(
             grey_unranked(table),
             hide_index=True,
-            column_order=[name for name in table.columns if name != "method"],
+            column_order=columns(metric, everything),
             column_config={
                 "Method": st.column_config.TextColumn(pinned=True),
-                **{name: st.column_config.TextColumn(help=text) for name, text in (HELP | others).items()},
+                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=210),
+                **intervals,
+                **{name: st.column_config.TextColumn(help=text) for name, text in (HELP | measured).items()},
             },
             height=height(len(table)),
             # a selection is stored as row numbers, which mean other methods in another order
             key=f"leaderboard-{'-'.join(table['method'])}",
             on_select="rerun",
             selection_mode="multi-row",
+            selection_default={"selection": {"rows": chosen}},
             alt=f"Leaderboard of {len(table)} methods by {METRICS[metric].label}.",
         )
-    return [table["method"].iloc[number] for number in event.selection.rows]
+    selected = [table["method"].iloc[number] for number in event.selection.rows]
+    st.session_state[session.SELECTED] = selected
+    return selected
 
 
 def leaderboard(
@@ -77,7 +97,7 @@ def leaderboard(
     table = [_table_row(rows[id].result, metric, "" if ranking is None else verdict(ranking, id)) for id in fresh]
     table += [_table_row(rows[id].result, metric, stale[id]) for id in old]
     table += [{"method": id, "Method": methods()[id].label, "Verdict": reason} for id, reason in failed.items()]
-    return pd.DataFrame(table, columns=["method", "Method", "Verdict", *_columns(metric)])
+    return pd.DataFrame(table, columns=["method", *(name for name in columns(metric, everything=True) if name != BAR)])
 
 
 def verdict(ranking: Comparison, id: str) -> str:
@@ -96,9 +116,20 @@ def grey_unranked(table: pd.DataFrame) -> Any:
     return table.style.apply(lambda row: [GREY if grey[row.name] else ""] * len(row), axis=1)
 
 
-def _columns(metric: str) -> list[str]:
-    others = [METRICS[name].label for name in HEADLINE if name != metric]
-    return [METRICS[metric].label, "± seeds", "95 % interval", "floor", *others, "top-1", "parameters", "seconds"]
+def columns(metric: str, everything: bool) -> list[str]:
+    """Return the columns in their order: those that a decision needs, or all."""
+    first = ["Method", "Verdict", measured_label(metric), BAR]
+    if everything:
+        others = [name for name in HEADLINE if name != metric]
+        pairs = [label for name in others for label in (measured_label(name), _range_label(name))]
+        first += ["± seeds", "noise floor", _range_label(metric), *pairs, "parameters"]
+    else:
+        first += [METRICS[name].label for name in ("nll", "accuracy") if name != metric]
+    return [*first, "top-1", "seconds"]
+
+
+def _range_label(metric: str) -> str:
+    return f"{METRICS[metric].label}, {TRUE_RANGE}"
 
 
 def _table_row(result: MethodResult, metric: str, verdict: str) -> dict[str, Any]:
@@ -106,18 +137,15 @@ def _table_row(result: MethodResult, metric: str, verdict: str) -> dict[str, Any
         "method": result.id,
         "Method": methods()[result.id].label,
         "Verdict": verdict,
-        METRICS[metric].label: metric_value(metric, result.mean(metric)),
         "± seeds": metric_value(metric, result.std(metric)),
-        "95 % interval": metric_range(metric, *result.ends(metric)),
-        "floor": metric_value(metric, result.floor_q95(metric)),
+        "noise floor": metric_value(metric, result.floor_q95(metric)),
         "top-1": "kept" if result.keeps_top1 else "may change",
         "parameters": f"{result.parameters:,}",
         "seconds": f"{result.fit_seconds:.2f}",
     }
-    for name in HEADLINE:
-        if name != metric:
-            interval = metric_range(name, *result.ends(name))
-            row[METRICS[name].label] = f"{metric_value(name, result.mean(name))} ({interval})"
+    for name in dict.fromkeys((metric, *HEADLINE)):
+        row[measured_label(name)] = metric_value(name, result.mean(name))
+        row[_range_label(name)] = metric_range(name, *result.ends(name))
     return row
 
 

@@ -24,6 +24,7 @@ DATA = "data"  # sidebar: key of the selected data set
 METRIC = "metric"  # sidebar: the primary metric
 BINS = "bins"  # sidebar: number of confidence bins
 SEEDS = "seeds"  # Compare: number of seeds
+SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
 ROUTED = "routed"  # set by dashboard.py right before it runs a page
 JOBS_SEEN = "jobs-seen"  # job states and result counts that the page was last drawn with
 NEXT_DATASET = "next-dataset"  # data set to select at the next run: a drawn widget's value cannot be changed
@@ -170,6 +171,12 @@ def metric() -> str:
     """Return the primary metric."""
     name: str = st.session_state[METRIC]
     return name
+
+
+def selected() -> list[str]:
+    """Return the methods selected on Compare; empty if each page is to choose its own."""
+    methods: list[str] = st.session_state.get(SELECTED, [])
+    return methods
 
 
 def bins() -> int:

@@ -11,6 +11,7 @@ import streamlit as st
 from pages.shared import datasets, downloads
 from smart_core import Evaluation, LogitSet
 from smart_core.analysis.margin_groups import MarginGroup, margin_text
+from smart_core.evaluation import MEASURED_AND_TRUE, TRUE_RANGE
 from smart_core.types import IntArray
 
 MAX_SAMPLES = 1000
@@ -34,19 +35,17 @@ def margin_groups(groups: Sequence[MarginGroup]) -> None:
             "samples": group.n,
             "mean confidence": group.confidence,
             "accuracy": group.accuracy,
-            "ECE": group.ece,
-            "low": group.interval.low if group.interval else None,
-            "high": group.interval.high if group.interval else None,
-            "floor": group.floor_q95,
+            "ECE, measured": group.ece,
+            "noise floor": group.floor_q95,
+            f"{TRUE_RANGE} low": group.interval.low if group.interval else None,
+            f"{TRUE_RANGE} high": group.interval.high if group.interval else None,
         }
         for group in groups
     ]
     frame = pd.DataFrame(rows)
     name = downloads.file_stem(datasets.current_title(), "margin-groups")
     show(frame, "group-table", name, tuple(frame.columns[2:]))
-    st.caption(
-        "Low and high: 95\u00a0% interval of the group's population ECE. Floor: 95\u00a0% quantile of the noise floor."
-    )
+    st.caption(MEASURED_AND_TRUE)
 
 
 def samples(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluation) -> None:

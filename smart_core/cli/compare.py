@@ -49,12 +49,13 @@ def run(options: Namespace) -> None:
 
 def leaderboard_text(result: Comparison) -> str:
     """Return the leaderboard and the explanations needed to read it."""
-    from smart_core.evaluation import HEADLINE, METRICS
+    from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, measured_label
 
     data = result.data
-    labels = [METRICS[name].label for name in HEADLINE]
+    labels = [METRICS[name].label for name in HEADLINE if name != "ece"]
     by = f"by {METRICS[result.metric].label}"
-    header = ["method", *labels, "ECE 95 % interval", "ECE floor", "parameters", "fit s", "top-1", by]
+    ece = [measured_label("ece"), "ECE noise floor", f"ECE {TRUE_RANGE}"]
+    header = ["method", *ece, *labels, "parameters", "fit s", "top-1", by]
     rows = [_leaderboard_row(row, result, len(header)) for row in result.results.values()]
     chosen = result.recommended
     recommendation = [f"Recommended: {chosen.label}. {chosen.reason}"] if chosen else []
@@ -65,8 +66,7 @@ def leaderboard_text(result: Comparison) -> str:
             table(header, rows),
             *recommendation,
             "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
-            "ECE 95 % interval: of the model's true error. Noise adds to the measured error, which may lie above it.",
-            "ECE floor: a perfectly calibrated model with these confidences stays below it in 95 of 100 test sets.",
+            MEASURED_AND_TRUE,
             "worse NLL, Brier or Accuracy than the model: beyond noise, on the same samples.",
             "tied: the paired test cannot tell the method from the best; worse: it can.",
             *notes(result.notices),
@@ -83,9 +83,10 @@ def _leaderboard_row(row: MethodResult, result: Comparison, width: int) -> list[
     ends = [metric_number("ece", end) for end in row.ends("ece")]
     return [
         row.label,
-        *(metric_cell(name, row.mean(name), row.std(name)) for name in HEADLINE),
-        "-".join(ends) if all(ends) else "",
+        metric_cell("ece", row.mean("ece"), row.std("ece")),
         metric_number("ece", row.floor_q95("ece")),
+        " to ".join(ends) if all(ends) else "",
+        *(metric_cell(name, row.mean(name), row.std(name)) for name in HEADLINE if name != "ece"),
         str(row.parameters),
         f"{row.fit_seconds:.1f}",
         "kept" if row.keeps_top1 else "may change",

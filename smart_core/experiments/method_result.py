@@ -17,7 +17,7 @@ from smart_core.calibrators import get, methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import Cancelled
-from smart_core.evaluation import HEADLINE, METRICS, Evaluation, evaluate
+from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
 from smart_core.metrics import Floor, Interval, interval, noise_floor
@@ -25,9 +25,6 @@ from smart_core.progress import Run
 
 CELLS_KEPT_UP_TO = 2000
 """Classes up to which a row keeps the classwise sums of its first seed: 8 kB per class."""
-
-WITH_A_FLOOR = ("ece", "adaece", "cece", "smce", "smece")
-"""The metrics that noise alone lifts above zero."""
 
 FITTED, EVALUATED = 0.8, 0.9
 """Share of a seed's progress after its fit, and after its evaluation."""
@@ -214,7 +211,7 @@ def _measure(
         name: _or_notice(
             partial(noise_floor, name, evaluation, bins=bins), f"No floor of {METRICS[name].label}", row.notices
         )
-        for name in WITH_A_FLOOR
+        for name in CALIBRATION_ERRORS
     }
     row.floor = row.floor or {name: floor for name, floor in floors.items() if floor is not None}
     for number, name in enumerate(HEADLINE):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from smart_core.calibrators import methods
-from smart_core.evaluation import METRICS, Evaluation, metric_value
+from smart_core.evaluation import CALIBRATION_ERRORS, METRICS, Evaluation, metric_value
 from smart_core.formatting import join_words, percent, plural
 from smart_core.metrics import compare_all, paired_difference
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from smart_core.experiments.method_result import MethodResult
 
 PROPER_SCORES = ("nll", "brier")
-CALIBRATION_ERRORS = ("ece", "adaece", "cece", "smce", "smece")
 
 
 @dataclass(frozen=True)

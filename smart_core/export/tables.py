@@ -8,16 +8,20 @@ from typing import Literal
 
 from smart_core.calibrators import methods as all_methods
 from smart_core.errors import ExportError
-from smart_core.evaluation import HEADLINE, METRICS, metric_named, metric_number
+from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, metric_named, metric_number
 from smart_core.experiments.compare import Comparison, MethodResult
 
 NOTHING = "--"
 """The cell of a missing value."""
 
 CAPTION = (
-    r"Mean $\pm$ standard deviation over seeds; a figure without one does not depend on the seed. The best mean is "
-    r"bold{tied}. {floor}: the 95\,\% quantile of what a perfectly calibrated model with the uncalibrated model's "
-    r"confidences would show."
+    r"Measured on test, mean $\pm$ standard deviation over seeds; a figure without one does not depend on the seed. "
+    r"The best mean is bold{tied}. {floor}: the 95\,\% quantile of what a perfectly calibrated model with the "
+    r"uncalibrated model's confidences would show."
+)
+TRUE = (
+    r" True, 95\,\%: the range of the model's own error on unlimited data; noise adds to the measured error, which "
+    r"near the noise floor may lie above it."
 )
 TIED = "; underlined are the methods that a paired test by {metric} cannot tell from the best"
 
@@ -54,8 +58,9 @@ def comparison_latex(
     """A table for a paper that loads `booktabs`.
 
     Methods as columns: a row for each data set and metric (default: ECE), its noise floor last. Methods as rows: a
-    column for each metric (default: the leaderboard's), for one data set, the noise floor as the last row. Errors are
-    in per cent; `caption` is LaTeX and is not escaped.
+    column for each metric (default: the leaderboard's), for one data set, the noise floor as the last row; after a
+    calibration error that is the primary metric comes a column with its true range. Errors are in per cent; `caption`
+    is LaTeX and is not escaped.
     """
     sets = [comparisons] if isinstance(comparisons, Comparison) else list(comparisons)
     wanted = tuple(metrics or (("ece",) if methods == "columns" else HEADLINE))
@@ -67,7 +72,7 @@ def comparison_latex(
         raise ExportError("Methods as rows show one data set; put methods in columns for several.")
     columns, header, body = (_methods_as_rows if methods == "rows" else _methods_as_columns)(sets, wanted)
     tied = sorted({METRICS[one.metric].label for one in sets if one.tied and one.metric in wanted})
-    words = caption if caption is not None else _caption(tied, sets, methods)
+    words = caption if caption is not None else _caption(tied, sets, methods, wanted)
     lines = [
         r"\begin{table}[t]",
         r"\centering",
@@ -95,10 +100,19 @@ def escaped(text: str) -> str:
     return f"{{}}{safe}" if safe.startswith(("[", "*")) else safe
 
 
-def _caption(tied: list[str], sets: Sequence[Comparison], methods: str) -> str:
+def _caption(tied: list[str], sets: Sequence[Comparison], methods: str, metrics: Sequence[str]) -> str:
     underlined = TIED.format(metric=" and ".join(tied)) if tied else ""
     words = CAPTION.replace("{tied}", underlined).replace("{floor}", "Floor" if methods == "columns" else "Noise floor")
-    return words if methods == "columns" else f"{escaped(sets[0].data.name)}. {words}"
+    if methods == "columns":
+        return words
+    return f"{escaped(sets[0].data.name)}. {words}" + (
+        TRUE if any(_has_range(sets[0], name) for name in metrics) else ""
+    )
+
+
+def _has_range(comparison: Comparison, metric: str) -> bool:
+    """Whether the true range of a metric has a column of its own: that of the primary metric, if it is biased."""
+    return metric == comparison.metric and metric in CALIBRATION_ERRORS
 
 
 def _methods_as_columns(sets: Sequence[Comparison], metrics: Sequence[str]) -> tuple[str, list[str], list[str]]:
@@ -117,14 +131,21 @@ def _methods_as_columns(sets: Sequence[Comparison], metrics: Sequence[str]) -> t
 
 def _methods_as_rows(sets: Sequence[Comparison], metrics: Sequence[str]) -> tuple[str, list[str], list[str]]:
     (one,) = sets
-    columns = [_figures(one, metric) for metric in metrics]
+    columns, header, floors = [], ["Method"], ["Noise floor"]
+    for metric in metrics:
+        columns.append(_figures(one, metric))
+        header.append(_heading(metric))
+        floors.append(_floor(one, metric))
+        if _has_range(one, metric):
+            columns.append({id: _range(row, metric) for id, row in one.available.items()})
+            header.append(r"true, 95\,\%")
+            floors.append("")
     body = [
         _row([escaped(all_methods()[id].label), *(cells.get(id, NOTHING) for cells in columns)])
         for id in all_methods()
         if id in one.results
     ]
-    body += [r"\midrule", _row(["Noise floor", *(_floor(one, metric) for metric in metrics)])]
-    return "l" + "c" * len(metrics), ["Method", *map(_heading, metrics)], body
+    return "l" + "c" * len(columns), header, [*body, r"\midrule", _row(floors)]
 
 
 def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
@@ -149,6 +170,11 @@ def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
 def _figure(row: MethodResult, metric: str) -> str:
     std = row.std(metric)
     return metric_number(metric, row.mean(metric)) + (rf" \pm {metric_number(metric, std)}" if std == std else "")
+
+
+def _range(row: MethodResult, metric: str) -> str:
+    low, high = (metric_number(metric, end) for end in row.ends(metric))
+    return f"{low}--{high}" if low and high else NOTHING
 
 
 def _floor(comparison: Comparison, metric: str) -> str:

@@ -14,7 +14,7 @@ _NAMES = {
     "theme": ("palette", "Style", "style", "template"),
     "reliability": ("Curve", "reliability_diagram", "smooth_reliability"),
     "histogram": ("confidence_histogram", "margin_histogram"),
-    "leaderboard": ("leaderboard_plot",),
+    "leaderboard": ("leaderboard_plot", "row_images"),
     "margin_groups": ("margin_group_grid", "gap_heatmap"),
     "confidence_change": ("confidence_change_plot",),
     "temperature": ("temperature_chart",),

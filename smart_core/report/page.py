@@ -23,7 +23,15 @@ from smart_core.analysis.temperature_curve import temperature_curve
 from smart_core.calibrators import Calibrator
 from smart_core.calibrators import methods as all_methods
 from smart_core.data.logitset import LogitSet
-from smart_core.evaluation import HEADLINE, METRICS, metric_range, metric_value
+from smart_core.evaluation import (
+    HEADLINE,
+    MEASURED_AND_TRUE,
+    METRICS,
+    TRUE_RANGE,
+    measured_label,
+    metric_range,
+    metric_value,
+)
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.chart import Chart
 from smart_core.figures.leaderboard import leaderboard_plot
@@ -71,7 +79,9 @@ def environment() -> Environment:
     )
     made.filters |= {"script_json": script_json, "percent": percent, "shorten": shorten}
     made.globals |= {"METRICS": METRICS, "HEADLINE": HEADLINE, "NAMES_SHOWN": 12, "MISSING": MISSING, "plural": plural}
-    made.globals |= {"metric_value": metric_value, "metric_range": metric_range, "changed_settings": changed_settings}
+    made.globals |= {"metric_value": metric_value, "metric_range": metric_range, "measured_label": measured_label}
+    made.globals |= {"MEASURED_AND_TRUE": MEASURED_AND_TRUE, "TRUE_RANGE": TRUE_RANGE}
+    made.globals["changed_settings"] = changed_settings
     return made
 
 

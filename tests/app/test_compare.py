@@ -20,7 +20,7 @@ from pages.shared.session import LeaderboardRow, LoadedDataset, Session, row_key
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet, Part
-from smart_core.evaluation import metric_value
+from smart_core.evaluation import MEASURED_AND_TRUE, metric_value
 from smart_core.experiments import MethodResult
 from smart_core.formatting import join_words
 from tests.app.driver import open_page, plain_ece, wait
@@ -111,7 +111,7 @@ def test_the_metrics_are_those_of_an_independent_fit(fitted: AppTest) -> None:
     for method, temperature in (("vanilla", 1.0), ("ts", best)):
         probabilities = softmax(found["test_logits"] / temperature, axis=1)
         hit = probabilities.argmax(axis=1) == labels["test_labels"]
-        assert shown.loc[method, "ECE"] == metric_value("ece", plain_ece(probabilities.max(axis=1), hit))
+        assert shown.loc[method, "ECE, measured"] == metric_value("ece", plain_ece(probabilities.max(axis=1), hit))
         log = -log_softmax(found["test_logits"] / temperature, axis=1)[np.arange(len(hit)), labels["test_labels"]]
         assert shown.loc[method, "NLL"].startswith(metric_value("nll", log.mean()))
     assert shown.loc["smart", "parameters"] == "49"
@@ -133,7 +133,8 @@ def test_the_verdict_names_the_best_row(fitted: AppTest) -> None:
 def test_the_columns_and_the_chart_are_explained(fitted: AppTest) -> None:
     columns = json.loads(fitted.dataframe[0].proto.columns)
     assert "Tied: a paired test cannot distinguish" in columns["Verdict"]["help"]
-    assert columns["AdaECE"]["help"].startswith("In parentheses: 95\u00a0% interval of the population value.")
+    assert columns["ECE, measured"]["help"].endswith(MEASURED_AND_TRUE)
+    assert columns["ECE, true, 95 %"]["help"] == columns["noise floor"]["help"] == MEASURED_AND_TRUE
     captions = [line.value for line in fitted.caption]
     best = table(fitted).index[0]
     drawn = [methods()[id].label for id in dict.fromkeys((*QUICK, best))]
@@ -184,7 +185,9 @@ def test_other_bins_need_an_evaluation_but_no_fit(fitted: AppTest, fits: list[st
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         hit = probabilities.argmax(axis=1) == bundle["test_labels"]
-    assert table(fitted).loc["vanilla", "ECE"] == metric_value("ece", plain_ece(probabilities.max(axis=1), hit, 10))
+    assert table(fitted).loc["vanilla", "ECE, measured"] == metric_value(
+        "ece", plain_ece(probabilities.max(axis=1), hit, 10)
+    )
 
 
 def test_rows_and_controls_are_kept_while_another_page_is_open(fitted: AppTest) -> None:
@@ -256,6 +259,6 @@ def test_the_code_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsys:
     result = scope["result"]
     assert isinstance(result, sc.experiments.Comparison)
     for method in QUICK:
-        assert shown.loc[method, "ECE"] == metric_value("ece", result.results[method].mean("ece"))
+        assert shown.loc[method, "ECE, measured"] == metric_value("ece", result.results[method].mean("ece"))
     (best,) = shown.index[shown["Verdict"] == "best"]
     assert f"best: {best}" in capsys.readouterr().out

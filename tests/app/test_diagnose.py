@@ -15,7 +15,7 @@ import sample_logits
 import smart_core as sc
 from pages.shared.session import LoadedDataset
 from smart_core.data.logitset import Notice
-from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_value
 from smart_core.formatting import percent
 from tests.app.driver import open_page, plain_ece
 from tests.conftest import ROOT
@@ -53,12 +53,13 @@ def test_the_metrics_are_those_of_the_file(app: AppTest) -> None:
     tiles = shown(app)
     assert tiles["Accuracy"] == percent(hit.mean())
     assert tiles["Mean confidence"] == percent(confidence.mean())
-    assert tiles["ECE, 15 bins"] == percent(plain_ece(confidence, hit))
+    assert tiles["ECE, measured, 15 bins"] == metric_value("ece", plain_ece(confidence, hit))
 
 
 def test_the_interval_and_the_floor_are_shown(app: AppTest) -> None:
     tiles = {tile.label: tile for tile in app.metric}
-    low, high = (float(side.rstrip("%\u00a0")) for side in tiles["ECE, 15 bins"].delta.split(" – "))
+    low, high = (float(side.rstrip("%\u00a0")) for side in tiles[f"ECE, {TRUE_RANGE}"].value.split(" – "))
+    assert {tile.help for tile in tiles.values() if tile.help} == {MEASURED_AND_TRUE}
     # far from calibrated: the interval of the true ECE lies above the floor and around the estimate
     assert 1.0 < low < 4.3 < high < 8
     assert 0.5 < float(tiles["Noise floor"].value.rstrip("%\u00a0")) < 1.5
@@ -67,7 +68,7 @@ def test_the_interval_and_the_floor_are_shown(app: AppTest) -> None:
 def test_bins_change_the_table() -> None:
     app = open_page("diagnose")
     app.slider(key="bins").set_value(10).run()
-    assert "ECE, 10 bins" in shown(app)
+    assert "ECE, measured, 10 bins" in shown(app)
     bars = _trace(app, "bar")
     assert len(_numbers(bars["y"])) == 10
     assert _numbers(bars["y"]).sum() == 720
@@ -91,17 +92,17 @@ def test_every_metric_has_its_interval() -> None:
     app = open_page("diagnose")
     app.session_state["every-metric-box"] = True
     app.run()
-    (found,) = [each.value for each in app.dataframe if "95 % interval" in each.value]
+    (found,) = [each.value for each in app.dataframe if TRUE_RANGE in each.value]
     figures = found.set_index("metric")
     assert set(figures.index) == {METRICS[name].label for name in HEADLINE}
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         labels = bundle["test_labels"]
     of_label = probabilities[np.arange(len(labels)), labels]
-    assert figures.loc["NLL", "value"] == f"{-np.log(of_label).mean():.4f}"
-    assert figures.loc["Brier", "value"] == f"{((probabilities - np.eye(10)[labels]) ** 2).sum(axis=1).mean():.4f}"
-    assert figures.loc["NLL", "noise floor (95 %)"] == ""
-    assert figures.loc["ECE", "noise floor (95 %)"].endswith("%")
+    assert figures.loc["NLL", "measured"] == f"{-np.log(of_label).mean():.4f}"
+    assert figures.loc["Brier", "measured"] == f"{((probabilities - np.eye(10)[labels]) ** 2).sum(axis=1).mean():.4f}"
+    assert figures.loc["NLL", "noise floor"] == ""
+    assert figures.loc["ECE", "noise floor"].endswith("%")
 
 
 def test_notices_of_the_data_are_shown() -> None:
@@ -119,4 +120,4 @@ def test_the_code_prints_the_ece_of_the_page(
     monkeypatch.chdir(ROOT)
     exec(app.main.code[-1].value, {})
     printed = float(capsys.readouterr().out.split()[0])
-    assert percent(printed) == shown(app)["ECE, 15 bins"]
+    assert metric_value("ece", printed) == shown(app)["ECE, measured, 15 bins"]

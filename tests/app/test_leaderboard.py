@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from pages.shared.leaderboard_table import GREY, OTHER_BINS, STALE, grey_unranked, height, leaderboard
+from pages.shared.leaderboard_table import BAR, GREY, OTHER_BINS, STALE, columns, grey_unranked, height, leaderboard
 from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import methods
-from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.evaluation import HEADLINE, measured_label
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.metrics import Floor, Interval
 
@@ -66,16 +66,23 @@ def test_without_a_ranking_there_are_no_verdicts(rows: dict[str, LeaderboardRow]
     assert set(leaderboard({"ts": rows["ts"], "smart": rows["smart"]}, None, {}, "ece")["Verdict"]) == {""}
 
 
-def test_every_headline_metric_has_its_interval(rows: dict[str, LeaderboardRow]) -> None:
+def test_every_headline_metric_has_its_range_in_a_column_of_its_own(rows: dict[str, LeaderboardRow]) -> None:
     line = leaderboard({"smart": rows["smart"]}, None, {}, "ece").iloc[0].map(lambda text: text.replace("\u00a0", " "))
-    assert line["ECE"] == "2.00 %"
+    assert line["ECE, measured"] == "2.00 %"
     assert line["± seeds"] == "1.00 %"  # of 1, 3 and 2 %
-    assert line["95 % interval"] == "1.00 – 3.00"
-    assert line["floor"] == "1.23 %"
-    assert line["AdaECE"] == "2.00 % (1.00 – 3.00)"
-    assert line["NLL"] == "0.0200 (0.0100 – 0.0300)"
+    assert line["noise floor"] == "1.23 %"
+    assert line["ECE, true, 95 %"] == line["AdaECE, true, 95 %"] == "1.00 – 3.00"
+    assert line["AdaECE, measured"] == "2.00 %"
+    assert (line["NLL"], line["NLL, true, 95 %"]) == ("0.0200", "0.0100 – 0.0300")
     assert (line["parameters"], line["seconds"], line["top-1"]) == ("1,234", "0.50", "may change")
-    assert {METRICS[name].label for name in HEADLINE} <= set(line.index)
+    assert {measured_label(name) for name in HEADLINE} <= set(line.index)
+
+
+def test_few_columns_are_shown_at_first() -> None:
+    first = ["Method", "Verdict", "ECE, measured", BAR]
+    assert columns("ece", everything=False) == [*first, "NLL", "Accuracy", "top-1", "seconds"]
+    assert columns("nll", everything=False) == ["Method", "Verdict", "NLL", BAR, "Accuracy", "top-1", "seconds"]
+    assert set(columns("ece", everything=False)) < set(columns("ece", everything=True))
 
 
 def test_the_table_is_tall_enough_for_every_method() -> None:

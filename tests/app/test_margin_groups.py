@@ -124,13 +124,15 @@ def test_without_fits_the_page_offers_one_and_runs_it(app: AppTest) -> None:
 def test_the_table_of_groups_adds_up(app: AppTest, model: dict[str, np.ndarray]) -> None:
     app.session_state["group-box"] = True
     app.run()
-    (found,) = [each.value for each in app.dataframe if "mean confidence" in each.value.columns and "low" in each.value]
+    (found,) = [
+        each.value for each in app.dataframe if "mean confidence" in each.value.columns and "noise floor" in each.value
+    ]
     assert found["samples"].sum() == len(model["hit"])
     assert np.average(found["accuracy"], weights=found["samples"]) == pytest.approx(model["hit"].mean())
     assert np.average(found["mean confidence"], weights=found["samples"]) == pytest.approx(
         model["confidence"].mean(), abs=1e-6
     )
-    assert (found["low"] <= found["high"]).all()
+    assert (found["true, 95 % low"] <= found["true, 95 % high"]).all()
 
 
 def test_the_code_prints_the_verdict_of_the_page(

@@ -93,14 +93,17 @@ def test_methods_as_columns_in_the_papers_layout():
 
 def test_methods_as_rows_with_the_floor_last():
     _, (header, *rows) = parsed(comparison_latex(made_comparison(), methods="rows", metrics=["ece", "nll", "accuracy"]))
-    assert header == ["Method", r"ECE (\%) $\downarrow$", r"NLL $\downarrow$", r"Accuracy (\%) $\uparrow$"]
+    ece, nll, accuracy = r"ECE (\%) $\downarrow$", r"NLL $\downarrow$", r"Accuracy (\%) $\uparrow$"
+    assert header == ["Method", ece, r"true, 95\,\%", nll, accuracy]
+    # the range of the true error has a column of its own, beside the measured one
+    assert [line[2] for line in rows] == ["10.00--40.00"] * 3 + ["--", "10.00--40.00", ""]
     assert [line[0] for line in rows] == ["Vanilla", "TS", "PTS", "FC", "SMART", "Noise floor"]
-    assert [line[2] for line in rows][:2] == ["$0.5000$", r"$\mathbf{0.2500}$"]
+    assert [line[3] for line in rows][:2] == ["$0.5000$", r"$\mathbf{0.2500}$"]
     # equal means are all best; only the primary metric has a test, so nothing is underlined here
-    assert [line[3].startswith(r"$\mathbf") for line in rows] == [True, True, False, False, True, False]
-    assert not any("underline" in line[2] + line[3] for line in rows)
-    assert rows[3][1:] == ["--"] * 3
-    assert rows[-1][1:] == ["$0.42$", "--", "--"]
+    assert [line[4].startswith(r"$\mathbf") for line in rows] == [True, True, False, False, True, False]
+    assert not any("underline" in line[3] + line[4] for line in rows)
+    assert rows[3][1:] == ["--"] * 4
+    assert rows[-1][1:] == ["$0.42$", "", "--", "--"]
 
 
 def test_several_sets_and_metrics():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
 from smart_core.experiments.compare import Comparison, MethodResult
 from smart_core.figures.chart import Chart
-from smart_core.figures.leaderboard import leaderboard_plot
+from smart_core.figures.leaderboard import leaderboard_plot, row_images
 from smart_core.figures.theme import palette, style
 from smart_core.metrics import Floor, Interval
 from tests.figures.samples import NASTY, named, texts
@@ -74,14 +76,15 @@ def test_intervals_seeds_and_floors_come_from_the_rows(three: Comparison) -> Non
     (seeds,) = named(chart.figure, "seeds")
     assert sorted(zip(seeds.y, seeds.x, strict=True)) == [(0, 0.009), (0, 0.010), (0, 0.011)]
     (floor,) = named(chart.figure, "noise floor")
+    left = pytest.approx(10 ** chart.figure.layout.xaxis.range[0])  # Vanilla makes the axis logarithmic
     ends = [(low, pytest.approx(low + width)) for low, width in zip(floor.base, floor.x, strict=True)]
-    assert ends == [(0.005, 0.0105), (0.004, 0.008), (0.002, 0.004)]
+    assert ends == [(left, 0.0105), (left, 0.008), (left, 0.004)]
 
 
 def test_tied_methods_have_filled_markers_and_others_open_ones(three: Comparison) -> None:
     chart = leaderboard_plot(three)
     assert [marker(chart, id).marker.symbol for id in ("smart", "ts", "vanilla")] == ["circle", "circle", "circle-open"]
-    assert named(chart.figure, "best or tied")
+    assert named(chart.figure, "measured: best or tied")
 
 
 def test_ties_are_shown_only_for_the_primary_metric(three: Comparison) -> None:
@@ -89,7 +92,7 @@ def test_ties_are_shown_only_for_the_primary_metric(three: Comparison) -> None:
         three.results[id].values["accuracy"] = [value]
     chart = leaderboard_plot(three, "accuracy")
     assert order(chart) == ["SMART", "TS", "Vanilla"]  # higher is better, and none is bold
-    assert not named(chart.figure, "best or tied")
+    assert not named(chart.figure, "measured: best or tied")
     assert "distinguished" not in chart.alt
     low, high = chart.figure.layout.xaxis.range
     assert 0.85 < low < 0.9
@@ -104,26 +107,41 @@ def test_words_and_table(three: Comparison) -> None:
     assert "Without a value: FC." in chart.alt
     table = chart.table.set_index("method")
     assert list(table.index) == ["SMART", "TS", "Vanilla"]
-    assert table.loc["SMART", "ECE"] == pytest.approx(0.010)
+    assert table.loc["SMART", "ECE, measured"] == pytest.approx(0.010)
     assert table.loc["SMART", "spread over seeds (standard deviation)"] == pytest.approx(0.001)
-    assert list(table["95 % high"]) == [0.013, 0.016, 0.056]
+    assert list(table["true, 95 % high"]) == [0.013, 0.016, 0.056]
     assert list(table["tied with the best"]) == [True, True, False]
 
 
-def test_a_method_far_worse_is_drawn_at_the_edge_with_its_value() -> None:
+def test_a_method_far_worse_makes_the_axis_logarithmic() -> None:
     near = [
         row(id, [value], (value - 0.002, value + 0.002))
         for id, value in (("ts", 0.010), ("ets", 0.011), ("smart", 0.009), ("pts", 0.012))
     ]
-    chart = leaderboard_plot(comparison(*near, row("matrix", [0.31], (0.30, 0.32))))
-    far = marker(chart, "matrix")
-    low, high = chart.figure.layout.xaxis.range
-    assert high < 0.05
-    assert low < far.x[0] <= high
-    assert far.marker.symbol == "triangle-right"
-    assert far.text[0].startswith("31.00")
-    assert chart.table.set_index("method").loc["Matrix", "ECE"] == 0.31
+    unsure = row("gc", [0.0105], (0.0, 0.013), (0.004, 0.008))
+    chart = leaderboard_plot(comparison(*near, unsure, row("matrix", [0.31], (0.30, 0.32))))
+    axis = chart.figure.layout.xaxis
+    low, high = axis.range
+    assert (axis.type, axis.title.text) == ("log", "ECE, logarithmic")
+    # every value is drawn where it is, and the others take up a good part of the axis
+    assert marker(chart, "matrix").x[0] == 0.31 < 10**high
+    assert (np.log10(0.012) - np.log10(0.009)) / (high - low) > 0.05
+    # a range that begins at 0 begins at the end of the axis
+    assert min(trace.x[0] for trace in named(chart.figure, "interval")) == pytest.approx(10**low)
+    (floor,) = named(chart.figure, "noise floor")
+    assert [list(floor.base), list(floor.x)] == [[pytest.approx(10**low)], [pytest.approx(0.008 - 10**low)]]
+    assert chart.table.set_index("method").loc["Matrix", "ECE, measured"] == 0.31
     assert "Matrix worst with 31.00\u00a0%" in chart.alt
+
+
+def test_images_of_rows_have_one_scale() -> None:
+    rows = [row("ts", [0.01], (0.0, 0.02), (0.005, 0.01)), row("vanilla", [0.04], (0.03, 0.05)), row("pts", [0.02])]
+    images = row_images({one.id: one for one in rows}, "ece")
+    drawn = {id: unquote(image.removeprefix("data:image/svg+xml,")) for id, image in images.items()}
+    places = {id: float(re.search(r'cx="([\d.]+)"', svg)[1]) for id, svg in drawn.items()}
+    assert places["vanilla"] - places["pts"] == pytest.approx(2 * (places["pts"] - places["ts"]), abs=0.3)
+    assert [svg.count("<rect") for svg in drawn.values()] == [2, 1, 0]  # floor and range, range alone, neither
+    assert row_images({"fc": MethodResult("fc", available=False)}, "ece") == {}
 
 
 def test_rows_without_interval_floor_or_value() -> None:
