@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from smart_core.metrics.binning import adaptive_index, bin_index, chunk_of_rank
+from smart_core.metrics.binning import adaptive_index, bin_index
 from smart_core.types import FloatArray, IntArray
 
 Vector = NDArray[np.float64]
@@ -52,8 +52,8 @@ def cell_index(metric: str, confidence: FloatArray, bins: int, *, fine: bool = F
 class CellSums:
     """Means over all N samples, each (C,): `share` P(c), `p` E[p; c], `p2` E[p^2; c] and `gap` D_c.
 
-    `index` and `residual` (N,) are kept for covariances. `drift` (C, C) is how D moves when the share of the samples in
-    a cell changes; None for cells with fixed edges.
+    `index` and `residual` (N,) are kept for covariances. The cells of AdaECE move with the sample quantiles; coverage
+    does not suffer if they are taken for fixed.
     """
 
     index: IntArray
@@ -62,7 +62,6 @@ class CellSums:
     p: Vector
     p2: Vector
     gap: Vector
-    drift: Matrix | None = None
 
     @property
     def samples(self) -> int:
@@ -81,48 +80,18 @@ def cell_sums(metric: str, confidence: FloatArray, correct: Vector, bins: int) -
     p = confidence.astype(np.float64)
     r = p - correct
     share, mean_p, mean_p2, gap = (np.bincount(index, w, minlength=cells) / p.size for w in (None, p, p * p, r))
-    drift = quantile_drift(confidence, share, gap) if metric == "adaece" else None
-    return CellSums(index, r, share, mean_p, mean_p2, gap, drift)
+    return CellSums(index, r, share, mean_p, mean_p2, gap)
 
 
-def quantile_drift(confidence: FloatArray, share: Vector, gap: Vector) -> Matrix:
-    """Return the drift of cells that are cut at sample quantiles, in rising order of confidence.
-
-    If the share of samples below an edge e rises by d, the sample quantile moves down until it is restored, and
-    residual mass d g(e), g(e) = E[r | p = e], passes from the cell below to the cell above. g(e) is the mean of the two
-    neighbouring cells' residual means. Tied confidences hold an edge in place.
-    """
-    rising, cells = np.sort(confidence), gap.size
-    first = np.flatnonzero(np.diff(chunk_of_rank(confidence.size, cells))) + 1
-    mean = gap / np.maximum(share, 1e-300)
-    at_edge = np.where(rising[first] == rising[first - 1], 0.0, (mean[:-1] + mean[1:]) / 2)
-    passed = at_edge[:, None] * np.tril(np.ones((cells, cells)))[:-1]  # row e, column c: cell c lies below edge e
-    drift = np.zeros((cells, cells))
-    drift[:-1] -= passed
-    drift[1:] += passed
-    return drift
-
-
-def cross_covariance(a: CellSums, b: CellSums) -> Matrix:
+def _cross_covariance(a: CellSums, b: CellSums) -> Matrix:
     """Return N times the covariance of the cell sums of two sets of confidences on the same samples, (C_a, C_b)."""
-    pair = a.index * b.cells + b.index
-
-    def moment(weights: Vector | None) -> Matrix:
-        total = np.bincount(pair, weights=weights, minlength=a.cells * b.cells)
-        return total.reshape(a.cells, b.cells) / a.samples
-
-    result = moment(a.residual * b.residual)
-    mean_a, mean_b = a.gap, b.gap
-    if a.drift is not None and b.drift is not None:
-        result = result + a.drift @ moment(b.residual) + moment(a.residual) @ b.drift.T
-        result = result + a.drift @ moment(None) @ b.drift.T
-        mean_a, mean_b = a.gap + a.drift @ a.share, b.gap + b.drift @ b.share
-    return np.asarray(result - np.outer(mean_a, mean_b))
+    products = np.bincount(a.index * b.cells + b.index, a.residual * b.residual, minlength=a.cells * b.cells)
+    return np.asarray(products.reshape(a.cells, b.cells) / a.samples - np.outer(a.gap, b.gap))
 
 
 def joint_covariance(parts: list[CellSums]) -> Matrix:
     """Return N times the covariance of all cell sums of all parts, one after the other."""
-    return np.block([[cross_covariance(a, b) for b in parts] for a in parts])
+    return np.block([[_cross_covariance(a, b) for b in parts] for a in parts])
 
 
 def correlated_normals(covariance: Matrix, draws: int, generator: np.random.Generator) -> Matrix:
@@ -147,14 +116,8 @@ def correlated_normals(covariance: Matrix, draws: int, generator: np.random.Gene
 def hypothetical_variance(sums: CellSums, mu: Vector) -> Vector:
     """Return N times the variance of D_c, (C,), if the population residuals were `mu`."""
     of_labels = np.maximum(sums.p - sums.p2, 0)
-    size = np.maximum(sums.share, 1e-300)
-    second = of_labels + mu / size * (2 * sums.p - sums.share)
-    fixed_confidences = second - mu**2 / size
-    of_mean = -(mu**2)
-    if sums.drift is not None:
-        observed = np.bincount(sums.index, weights=sums.residual**2, minlength=sums.cells) / sums.samples
-        of_mean = np.diag(cross_covariance(sums, sums)) - observed
-    return np.asarray(np.maximum(np.maximum(second + of_mean, fixed_confidences), 0.05 * of_labels + 1e-15))
+    second = of_labels + mu / np.maximum(sums.share, 1e-300) * (2 * sums.p - sums.share)
+    return np.asarray(np.maximum(second - mu**2, 0.05 * of_labels + 1e-15))
 
 
 def standard_errors(sums: CellSums) -> Vector:
