@@ -250,7 +250,8 @@ class _Restored:
         if entry["cells"] is not None:
             cells = ClasswiseCells.__new__(ClasswiseCells)  # the constructor would make all its arrays
             sums = {name.removeprefix(CELLS): own.pop(name) for name in list(own) if name.startswith(CELLS)}
-            vars(cells).update(entry["cells"], **sums)
+            numbers = {name: value for name, value in entry["cells"].items() if name != "first"}  # in older files
+            vars(cells).update(numbers, **sums)
         evaluation = check(Evaluation(**own, cells=cells))
         return evaluation if cells is None else replace(evaluation, cells=check(cells))
 

@@ -238,7 +238,6 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "bins": whole(1, 10_000),
         "samples": whole(1),
         "seed": whole(),
-        "first": whole(),
         **{name: array("f", len(axes), -LARGEST) for name, (axes, _) in CELL_SUMS.items()},
     },
     Evaluation: {

@@ -129,14 +129,9 @@ def losses(values: Values, name: str) -> NDArray[np.float64]:
     return vector
 
 
-def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray, IntArray]:
-    """Return checked (N, K) probabilities in their own precision, and (N,) integer labels in 0..K-1."""
-    matrix, y, _ = _read(probs, labels)
-    return matrix, y
-
-
-def _read(probs: Values, labels: Values) -> tuple[FloatArray, IntArray, RowStatistics]:
-    """Return the same, and the statistics of each row that the check has computed."""
+def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray, IntArray, RowStatistics]:
+    """Return checked (N, K) probabilities in their own precision, (N,) integer labels in 0..K-1, and what the check has
+    computed of each row."""
     matrix, y = as_array(probs), as_array(labels).reshape(-1)
     if matrix.ndim != 2:
         raise MetricError(f"The probabilities must be an (N, K) array, but have the shape {matrix.shape}.")
@@ -149,23 +144,17 @@ def _read(probs: Values, labels: Values) -> tuple[FloatArray, IntArray, RowStati
         raise MetricError(f"The labels must be whole numbers in 0..{matrix.shape[1] - 1}.")
     matrix = matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
     rows = read_rows(matrix)
-    _check_rows(matrix, rows, 10 * ROW_SUM if isinstance(probs, Tensor) and probs.dtype == bfloat16 else ROW_SUM)
+    tolerance = 10 * ROW_SUM if isinstance(probs, Tensor) and probs.dtype == bfloat16 else ROW_SUM
+    wrong = ~(np.abs(rows.total - 1) <= tolerance) | (rows.least < -ROUNDING)  # written so that NaN fails it
+    if wrong.any():
+        row = int(wrong.argmax())
+        if np.isnan(rows.total[row]):
+            raise MetricError(f"Row {row} of the probabilities holds a value that is not a number (NaN); leave it out.")
+        raise MetricError(
+            f"Row {row} of the probabilities sums to {rows.total[row]:g} and has a smallest value of "
+            f"{matrix[row].min():g}; probabilities are not negative and sum to 1, so take the softmax of logits first."
+        )
     return matrix, whole, rows
-
-
-def _check_rows(matrix: FloatArray, rows: RowStatistics, tolerance: float) -> None:
-    """Raise an error that names the first row with a negative entry or a sum other than 1."""
-    total = rows.total
-    wrong = ~(np.abs(total - 1) <= tolerance) | (rows.least < -ROUNDING)  # written so that NaN fails it
-    if not wrong.any():
-        return
-    row = int(wrong.argmax())
-    if np.isnan(total[row]):
-        raise MetricError(f"Row {row} of the probabilities holds a value that is not a number (NaN); leave it out.")
-    raise MetricError(
-        f"Row {row} of the probabilities sums to {total[row]:g} and has a smallest value of {matrix[row].min():g}; "
-        "probabilities are not negative and sum to 1, so take the softmax of logits first."
-    )
 
 
 def top_label(probs: Values, labels: Values) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -175,5 +164,5 @@ def top_label(probs: Values, labels: Values) -> tuple[FloatArray, NDArray[np.boo
     >>> confidence.tolist(), correct.tolist()
     ([0.7, 0.6], [True, False])
     """
-    _, y, rows = _read(probs, labels)
+    _, y, rows = probabilities_and_labels(probs, labels)
     return rows.top, rows.place == y

@@ -47,18 +47,13 @@ def bin_index(confidence: Values, bins: int = 15) -> IntArray:
     return np.clip(np.searchsorted(bin_edges(bins, p.dtype), p, side="left") - 1, 0, bins - 1)
 
 
-def chunk_of_rank(samples: int, bins: int) -> IntArray:
-    """Return the chunk number of each rank, with the chunk sizes of `np.array_split`."""
-    size, larger = divmod(samples, bins)
-    return np.repeat(np.arange(bins), size + (np.arange(bins) < larger))
-
-
 def adaptive_index(confidence: FloatArray, bins: int) -> IntArray:
-    """Return the index of each sample's adaptive bin: the chunk of the middle rank of its confidence."""
+    """Return the index of each sample's adaptive bin: the chunk (as of `np.array_split`) of its middle rank."""
     _, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
-    last = np.cumsum(count) - 1
-    middle = last - count // 2  # the lower of two middle ranks
-    return chunk_of_rank(confidence.size, bins)[middle][group.reshape(-1)]
+    middle = np.cumsum(count) - 1 - count // 2  # the lower of two middle ranks
+    size, larger = divmod(confidence.size, bins)
+    chunk = np.repeat(np.arange(bins), size + (np.arange(bins) < larger))
+    return chunk[middle][group.reshape(-1)]
 
 
 @dataclass(frozen=True)

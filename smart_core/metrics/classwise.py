@@ -6,6 +6,8 @@ ECE, (1/K) sum_k sum_b |sum_{i in (k, b)} (p_ik - [y_i = k])| / N, with the equa
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,9 +18,6 @@ from smart_core.metrics.binning import bin_edges, check_bins
 
 HISTOGRAM_CHUNK = 1 << 20
 """Probabilities that are scattered at a time."""
-
-MOST_GROUPS, FEWEST_GROUPS = 64, 16
-MOST_GROUPED_CELLS = 1 << 22
 
 
 class ClasswiseHistogram:
@@ -37,12 +36,9 @@ class ClasswiseHistogram:
             raise MetricError(f"The number of classes must be at least 1, not {classes}.")
         check_bins(bins)
         self.classes, self.bins, self.samples = classes, bins, 0
-        self.count = np.zeros((classes, bins))
-        self.sum_p = np.zeros((classes, bins))
-        self.sum_p2 = np.zeros((classes, bins))
-        self.sum_y = np.zeros((classes, bins))
+        self.count, self.sum_p, self.sum_p2, self.sum_y = (np.zeros((classes, bins)) for _ in range(4))
 
-    def update(self, probs: Values, labels: Values) -> ClasswiseHistogram:
+    def update(self, probs: Values, labels: Values) -> Self:
         """Add rows of probabilities (n, K) with labels (n,); NumPy or torch on any device."""
         # on the CPU: the order of additions in a weighted bincount on a GPU varies, and MPS has no float64
         matrix = _as_tensor(probs).cpu()
@@ -55,20 +51,16 @@ class ClasswiseHistogram:
             raise MetricError(f"The labels must be whole numbers in 0..{self.classes - 1}.")
         plain = type(self) is ClasswiseHistogram and matrix.dtype == torch.float32
         if plain and compiled_for(matrix.numpy()):
-            self._add_compiled(matrix, y)
+            from smart_core.kernels.probability_rows import classwise_sums
+
+            edges = bin_edges(self.bins, np.float32)
+            classwise_sums(matrix.numpy(), y.numpy(), edges, self.count, self.sum_p, self.sum_p2, self.sum_y)
+            self.samples += len(matrix)
             return self
         rows = max(1, HISTOGRAM_CHUNK // self.classes)
         for part, part_y in zip(matrix.split(rows), y.split(rows), strict=True):
             self._add(part, part_y)
         return self
-
-    def _add_compiled(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
-        """Add rows in one compiled loop."""
-        from smart_core.kernels.probability_rows import classwise_sums
-
-        edges = bin_edges(self.bins, np.float32)
-        classwise_sums(probs.numpy(), labels.numpy(), edges, self.count, self.sum_p, self.sum_p2, self.sum_y)
-        self.samples += probs.shape[0]
 
     def _add(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
         precision = probs.dtype if probs.is_floating_point() else torch.float64
@@ -98,17 +90,6 @@ class ClasswiseHistogram:
         # an empty scatter returns integers, whatever the weights
         return np.asarray(sums.double().cpu().numpy().reshape(self.classes, self.bins))
 
-    def merge(self, other: ClasswiseHistogram) -> ClasswiseHistogram:
-        """Add the rows of another histogram."""
-        if (other.classes, other.bins) != (self.classes, self.bins):
-            raise MetricError("Histograms of different classes or bins cannot be merged.")
-        self.count += other.count
-        self.sum_p += other.sum_p
-        self.sum_p2 += other.sum_p2
-        self.sum_y += other.sum_y
-        self.samples += other.samples
-        return self
-
     def per_class(self) -> NDArray[np.float64]:
         """Return the binary ECE of each column, (K,)."""
         if self.samples == 0:
@@ -137,7 +118,7 @@ def classwise_ece(probs: Values, labels: Values, bins: int = 15) -> float:
     >>> round(classwise_ece([[0.5, 0.25, 0.25]], [0]), 4)
     0.3333
     """
-    matrix, y = probabilities_and_labels(probs, labels)
+    matrix, y, _ = probabilities_and_labels(probs, labels)
     low_precision = isinstance(probs, torch.Tensor) and probs.dtype == torch.bfloat16  # edges are rounded to it too
     return ClasswiseHistogram(matrix.shape[1], bins).update(probs if low_precision else matrix, y).ece()
 
@@ -147,80 +128,50 @@ class ClasswiseCells(ClasswiseHistogram):
 
     `group_residual` (G, K, B) holds sums of p - y, `null_residual` (G, K, B) the same for one set of labels drawn from
     the probabilities, and `group_count` (G,) the sizes of the groups. Groups and drawn labels depend on the seed and
-    the position of a sample only, so that two evaluations of the same samples have the same groups. `first` is the
-    position of the first sample, for sums that are merged later.
+    the position of a sample only, so that two evaluations of the same samples have the same groups.
     """
 
-    def __init__(self, classes: int, bins: int = 15, seed: int = 0, first: int = 0) -> None:
+    def __init__(self, classes: int, bins: int = 15, seed: int = 0) -> None:
         super().__init__(classes, bins)
-        self.seed, self.first = seed, first
+        self.seed = seed
         groups = group_number(classes, bins)
         self.group_residual = np.zeros((groups, classes, bins), dtype=np.float32)
         self.null_residual = np.zeros((groups, classes, bins), dtype=np.float32)
         self.group_count = np.zeros(groups)
 
     def _add(self, probs: torch.Tensor, labels: torch.Tensor) -> None:
-        rows, first = probs.shape[0], self.first + self.samples
+        position, groups = np.arange(self.samples, self.samples + len(probs), dtype=np.uint64), len(self.group_count)
         super()._add(probs, labels)
         edges = torch.from_numpy(bin_edges(self.bins)).to(probs.dtype)
         cell = _bin_of(probs, edges) + torch.arange(self.classes) * self.bins
-        group = torch.from_numpy(random_groups(first, rows, len(self.group_count)))
+        group = torch.from_numpy((_hashed(position, 0) % np.uint64(groups)).astype(np.int64))
         place = group[:, None] * (self.classes * self.bins) + cell
         total = self._grouped(place.reshape(-1), probs.reshape(-1).double())
-        for sums, chosen in ((self.group_residual, labels), (self.null_residual, self._drawn_labels(probs, first))):
+        uniform = torch.from_numpy((_hashed(position, self.seed + 1) >> np.uint64(11)).astype(np.float64) / 2**53)
+        cumulated = probs.double().cumsum(1)
+        drawn = torch.searchsorted(cumulated, uniform[:, None] * cumulated[:, -1:])[:, 0].clamp_(max=self.classes - 1)
+        for sums, chosen in ((self.group_residual, labels), (self.null_residual, drawn)):
             sums += total - self._grouped(place.gather(1, chosen[:, None])[:, 0], None)
-        self.group_count += np.bincount(group.numpy(), minlength=len(self.group_count))
+        self.group_count += np.bincount(group.numpy(), minlength=groups)
 
     def _grouped(self, place: torch.Tensor, weights: torch.Tensor | None) -> NDArray[np.float32]:
         """Return the sums per group and cell of the weights, or of ones."""
         sums = torch.bincount(place, weights, minlength=self.group_residual.size)
         return np.asarray(sums.numpy().reshape(self.group_residual.shape), dtype=np.float32)
 
-    def _drawn_labels(self, probs: torch.Tensor, first: int) -> torch.Tensor:
-        """Draw a label from each row by inverting its cumulated probabilities."""
-        uniform = torch.from_numpy(random_uniforms(first, probs.shape[0], self.seed))
-        cumulated = probs.double().cumsum(1)
-        label = torch.searchsorted(cumulated, uniform[:, None] * cumulated[:, -1:])
-        return label[:, 0].clamp_(max=self.classes - 1)
-
-    def merge(self, other: ClasswiseHistogram) -> ClasswiseCells:
-        """Add the rows of other cells, which must start at the position where these end."""
-        if not isinstance(other, ClasswiseCells):
-            raise MetricError("Classwise cells merge with classwise cells only; a histogram has no groups to add.")
-        if (other.seed, other.first) != (self.seed, self.first + self.samples):
-            raise MetricError(
-                "Merged classwise cells must have the same seed and follow one another: create the second ones with "
-                f"seed={self.seed}, first={self.first + self.samples}."
-            )
-        super().merge(other)
-        self.group_residual += other.group_residual
-        self.null_residual += other.null_residual
-        self.group_count += other.group_count
-        return self
-
 
 def group_number(classes: int, bins: int) -> int:
     """Return the number of groups: 64, fewer for very many cells, which bounds the memory."""
-    return int(np.clip(MOST_GROUPED_CELLS // (classes * bins), FEWEST_GROUPS, MOST_GROUPS))
+    return int(np.clip((1 << 22) // (classes * bins), 16, 64))
 
 
-def _hashed(first: int, rows: int, salt: int) -> NDArray[np.uint64]:
+def _hashed(position: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
     """Return SplitMix64 of each sample position: independent of the chunks and of any order of the samples."""
     offset = np.uint64((salt * 0xD1342543DE82EF95 + 1) % 2**64)
-    x = np.arange(first, first + rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + offset
+    x = position * np.uint64(0x9E3779B97F4A7C15) + offset
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def random_groups(first: int, rows: int, groups: int) -> NDArray[np.int64]:
-    """Return the group of each sample position."""
-    return (_hashed(first, rows, 0) % np.uint64(groups)).astype(np.int64)
-
-
-def random_uniforms(first: int, rows: int, seed: int) -> NDArray[np.float64]:
-    """Return a number in [0, 1) for each sample position."""
-    return (_hashed(first, rows, seed + 1) >> np.uint64(11)).astype(np.float64) / 2**53
 
 
 def classwise_cells(probs: Values, labels: Values, bins: int = 15, seed: int = 0) -> ClasswiseCells:
@@ -229,7 +180,5 @@ def classwise_cells(probs: Values, labels: Values, bins: int = 15, seed: int = 0
     >>> classwise_cells([[0.7, 0.3], [0.4, 0.6]], [0, 0], bins=2).count.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    matrix, y = probabilities_and_labels(probs, labels)
-    cells = ClasswiseCells(matrix.shape[1], bins, seed)
-    cells.update(matrix, y)
-    return cells
+    matrix, y, _ = probabilities_and_labels(probs, labels)
+    return ClasswiseCells(matrix.shape[1], bins, seed).update(matrix, y)

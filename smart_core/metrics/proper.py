@@ -20,7 +20,7 @@ def nll(probs: Values, labels: Values) -> float:
     >>> round(nll([[0.5, 0.5], [0.25, 0.75]], [0, 1]), 4)
     0.4904
     """
-    matrix, y = probabilities_and_labels(probs, labels)
+    matrix, y, _ = probabilities_and_labels(probs, labels)
     p_label = matrix[np.arange(y.size), y].astype(np.float64)
     return float(-np.log(np.maximum(p_label, SMALLEST_PROBABILITY)).mean())
 
@@ -31,7 +31,7 @@ def brier(probs: Values, labels: Values) -> float:
     >>> brier([[0.5, 0.5], [0.25, 0.75]], [0, 1])
     0.3125
     """
-    matrix, y = probabilities_and_labels(probs, labels)
+    matrix, y, _ = probabilities_and_labels(probs, labels)
     p_label = matrix[np.arange(y.size), y].astype(np.float64)
     squares = np.einsum("ik,ik->i", matrix, matrix, dtype=np.float64)
     return float((squares - 2 * p_label + 1).mean())

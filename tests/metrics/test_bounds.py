@@ -11,7 +11,7 @@ from scipy.stats import binom, binomtest, kstest, norm, poisson, ttest_1samp
 
 from smart_core import metrics
 from smart_core.metrics import Samples
-from smart_core.metrics.classwise import classwise_cells, random_groups, random_uniforms
+from smart_core.metrics.classwise import _hashed, classwise_cells
 from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.metrics.smooth_ece import smece_batch, smooth_cells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate
@@ -170,17 +170,17 @@ def test_smooth_ece_of_a_batch_is_the_fixed_point() -> None:
     assert smece_batch(mass) == pytest.approx(np.array(roots), rel=0.01)
 
 
-def test_random_groups_do_not_depend_on_the_chunks() -> None:
-    whole = random_groups(0, 1000, 64)
-    assert np.array_equal(whole, np.concatenate([random_groups(0, 300, 64), random_groups(300, 700, 64)]))
-    assert np.bincount(whole).min() > 5
+def test_groups_are_of_about_the_same_size() -> None:
+    p, a = np.full((1000, 2), 0.5), np.zeros(1000, dtype=int)
+    assert classwise_cells(p, a).group_count.min() > 5
 
 
 def test_numbers_drawn_for_positions_are_uniform_and_unrelated() -> None:
-    u = random_uniforms(0, 20_000, seed=0)
+    position = np.arange(20_001, dtype=np.uint64)
+    u, other_seed, groups = (_hashed(position, salt) / 2.0**64 for salt in (1, 2, 0))
     assert kstest(u, "uniform").pvalue > 1e-3
-    for other in (random_uniforms(0, 20_000, seed=1), random_uniforms(1, 20_000, seed=0), random_groups(0, 20_000, 64)):
-        assert abs(np.corrcoef(u, other)[0, 1]) < 0.03
+    for other in (other_seed[:-1], u[1:], groups[:-1]):
+        assert abs(np.corrcoef(u[:-1], other)[0, 1]) < 0.03
 
 
 def test_classwise_cells_leave_the_probabilities_alone_and_draw_calibrated_labels() -> None:

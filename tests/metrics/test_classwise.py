@@ -65,18 +65,17 @@ def test_no_entry_above_the_first_bin() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_streaming_merging_and_torch_equal_all_at_once(dtype: torch.dtype) -> None:
+def test_streaming_and_torch_equal_all_at_once(dtype: torch.dtype) -> None:
     probs, labels = probabilities(1000, 20, seed=5)
     matrix = torch.from_numpy(probs).to(dtype)
     whole = ClasswiseHistogram(20).update(matrix.double().numpy() if dtype == torch.float64 else matrix, labels)
-    first, second = ClasswiseHistogram(20), ClasswiseHistogram(20)
+    streamed = ClasswiseHistogram(20)
     for start in range(0, 600, 130):
-        first.update(matrix[start : min(start + 130, 600)], torch.from_numpy(labels[start : min(start + 130, 600)]))
-    second.update(matrix[600:], labels[600:].tolist())
-    merged = first.merge(second)
-    assert merged.samples == whole.samples == 1000
+        streamed.update(matrix[start : min(start + 130, 600)], torch.from_numpy(labels[start : min(start + 130, 600)]))
+    streamed.update(matrix[600:], labels[600:].tolist())
+    assert streamed.samples == whole.samples == 1000
     for name in ("count", "sum_p", "sum_p2", "sum_y"):
-        np.testing.assert_allclose(getattr(merged, name), getattr(whole, name), rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(getattr(streamed, name), getattr(whole, name), rtol=1e-12, atol=1e-10)
 
 
 def test_internal_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +108,6 @@ def test_bad_arguments_are_named(probs: np.ndarray, labels: list[int], message: 
         classwise_ece(probs, labels)
 
 
-def test_histograms_of_other_shapes_do_not_merge() -> None:
-    with pytest.raises(ValueError, match="cannot be merged"):
-        ClasswiseHistogram(3).merge(ClasswiseHistogram(4))
-
-
 def test_logits_and_missing_numbers_are_named() -> None:
     probs, labels = probabilities(20, 4)
     with pytest.raises(CalibrationError, match=r"Row 0 .* sums to .* softmax"):
@@ -134,20 +128,10 @@ def test_memory_of_the_groups_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 333, 999])
-def test_merged_cells_are_those_of_the_whole(cut: int) -> None:
+def test_cells_of_two_chunks_are_those_of_the_whole(cut: int) -> None:
     probs, labels = probabilities(1000, 12, seed=3)
     whole = classwise_cells(probs, labels, seed=5)
-    first, second = ClasswiseCells(12, seed=5), ClasswiseCells(12, seed=5, first=cut)
-    first.update(probs[:cut], labels[:cut])
-    second.update(probs[cut:], labels[cut:])
-    merged = first.merge(second)
+    chunked = ClasswiseCells(12, seed=5)
+    chunked.update(probs[:cut], labels[:cut]).update(probs[cut:], labels[cut:])
     for name, value in vars(whole).items():
-        np.testing.assert_allclose(getattr(merged, name), value, rtol=1e-5, atol=1e-5, err_msg=name)
-
-
-def test_cells_that_do_not_follow_one_another_are_not_merged() -> None:
-    probs, labels = probabilities(50, 3)
-    with pytest.raises(CalibrationError, match="first=50"):
-        classwise_cells(probs, labels).merge(classwise_cells(probs, labels))
-    with pytest.raises(CalibrationError, match="no groups"):
-        classwise_cells(probs, labels).merge(ClasswiseHistogram(3))
+        np.testing.assert_allclose(getattr(chunked, name), value, rtol=1e-5, atol=1e-5, err_msg=name)
