@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared import charts, datasets, downloads, forms, leaderboard, navigation, session, urls
+from pages.shared import charts, chosen_on_test, datasets, downloads, forms, leaderboard, navigation, session, urls
 from pages.shared.components import plain_text, python_code, seeds_input
 from pages.shared.jobs import Job
 from pages.shared.leaderboard_table import OTHER_BINS, STALE, draw_leaderboard
@@ -173,6 +173,7 @@ if rows:
     ranking = sorted_rows if job is None or (sorted_rows is not None and sorted_rows.tied) else None
     if ranking is not None:
         with verdict:
+            chosen_on_test.warn(data, seeds=seeds)
             recommendation_card(ranking)
     selected = draw_leaderboard(rows, ranking, stale, metric)
     below_table(data, stale, ranking, seeds, bins)

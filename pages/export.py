@@ -7,6 +7,7 @@ import streamlit as st
 from pages.shared import (
     cache,
     calibrator_files,
+    chosen_on_test,
     datasets,
     downloads,
     leaderboard,
@@ -163,6 +164,7 @@ else:
     leaders = leaderboard.fresh(data, seeds=st.session_state.get(session.SEEDS), bins=bins) or fitted
     proposed = leaderboard.recommended(leaderboard.ranking(data, leaders, metric, bins))
     method, index = choose_fit(data, fitted, proposed)
+    chosen_on_test.warn(data)
     show_verdict(data, fitted[method], index, bins)
     calibrator = fitted[method].calibrators[index]
     defaults = {item.name: item.default for item in calibrator.settings()} | {"device": calibrator.device}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, leaderboard, navigation, session, tables
+from pages.shared import cache, charts, chosen_on_test, datasets, leaderboard, navigation, session, tables
 from pages.shared.components import IN_URL, empty_state, parse_numbers, plain_text, python_code
 from pages.shared.verdicts import margin_group_verdict
 from smart_core import Evaluation
@@ -87,6 +87,7 @@ fitting = leaderboard.active_job(data) is not None
 before, after = choose_methods(labels, fitting)
 look = charts.look(data)
 
+chosen_on_test.warn(data)
 groups = {id: cache.margin_groups(data, evaluations[id], edges.values, bins) for id in dict.fromkeys((before, after))}
 for id, found in groups.items():
     st.markdown(f"##### {plain_text(margin_group_verdict(found, labels[id]))}")

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, datasets, forms, leaderboard, navigation, session, studies
+from pages.shared import charts, chosen_on_test, datasets, navigation, session, studies
 from pages.shared.components import IN_URL, parse_numbers, python_code, seeds_input
 from pages.shared.verdicts import sensitivity_verdict
 from smart_core import LogitSet
@@ -71,20 +71,12 @@ def selected_cell(event: Any, result: Sensitivity) -> tuple[float, float] | None
 
 
 def use_cell(data: LogitSet, cell: tuple[float, float] | None, seeds: int, bins: int) -> None:
-    """Offer to use a cell's settings for SMART on every page, and say which settings SMART has."""
+    """Offer to use a cell's settings for SMART on every page."""
     if cell is None:
         st.caption("Click a cell to use its settings for SMART on every page.")
     elif st.button(f"Fit SMART with sigma {cell[0]:g} and delta {cell[1]:g}", key="load-cell"):
-        for name, value in zip(("sigma", "delta"), cell, strict=True):
-            forms.change_setting("smart", name, value)
-        leaderboard.fit(data, ["smart"], seeds=seeds, bins=bins)
+        chosen_on_test.take(data, cell, seeds, bins)
         st.rerun()
-    chosen = leaderboard.chosen_settings("smart")
-    if {"sigma", "delta"} & set(chosen):
-        defaults = zip(("sigma", "delta"), paper.DEFAULT, strict=True)
-        sigma, delta = (chosen.get(name, default) for name, default in defaults)
-        verb = "is being fitted" if leaderboard.active_job(data) is not None else "is set to fit"
-        st.info(f"SMART {verb} with sigma {sigma:g} and delta {delta:g} on every page. Reset it on Compare.")
 
 
 bins, metric = session.bins(), session.metric()
@@ -107,6 +99,7 @@ if st.button("Run the grid", type="primary", key="run-sensitivity", shortcut="Ct
 cost = studies.cost(len(sigmas) * len(deltas) * seeds, studies.fit_seconds(data))
 st.caption(f"{cost} Cancelling keeps finished cells.")
 
+chosen_on_test.warn(data, seeds=seeds)
 study = studies.find(data, KIND, settings)
 look = charts.look(data)
 if study is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, leaderboard, navigation, session, studies
+from pages.shared import cache, charts, chosen_on_test, datasets, leaderboard, navigation, session, studies
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code
 from pages.shared.urls import DEFAULT_SEEDS
 from pages.shared.verdicts import outside_note, temperature_verdict
@@ -125,6 +125,7 @@ if old:
             fit(each, indicator, bins)
         st.rerun()
 
+chosen_on_test.warn(data)
 curves = {
     title: cache.temperature_curve(each, fits_of(each, indicator), indicator)
     for title, each in sets.items()

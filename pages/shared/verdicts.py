@@ -46,14 +46,15 @@ def margin_group_verdict(groups: list[MarginGroup], label: str) -> str:
     # another group has the largest ECE in the chart: say why it is not the worst
     margins, floor = margin_text(largest.low, largest.high, " to ", 2), percent(largest.floor_q95)
     return (
-        f"{text} The ECE at margins {margins} is larger, {percent(largest.ece)}, but the noise floor there is {floor}."
+        f"{text} The ECE at margins {margins} is larger, {percent(largest.ece)}, but those are {largest.n:,} samples "
+        f"with a noise floor of {floor}."
     )
 
 
 def temperature_verdict(curve: TemperatureCurve, ts: float | None) -> str:
     """Compare the range of SMART's temperatures with that of temperature scaling, and correlate it."""
-    known = curve.mean[curve.supported]
-    text = f"SMART's temperatures range from {known.min():.2f} to {known.max():.2f}"
+    low, high = curve.test_range
+    text = f"SMART gives the test samples temperatures from {low:.2f} to {high:.2f}"
     text += f"; temperature scaling uses {ts:.2f} for every sample." if ts is not None else "."
     if not np.isfinite(curve.r):
         return text

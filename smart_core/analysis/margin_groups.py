@@ -185,9 +185,13 @@ def with_intervals(
 
 
 def worst_group(groups: Sequence[MarginGroup]) -> MarginGroup | None:
-    """The group whose ECE lies farthest above its noise floor; None where no group's does."""
+    """The group with the largest number of samples times ECE beyond its noise floor; None where no ECE exceeds it.
+
+    The product is the group's part of the whole error that noise does not explain: a tiny gap of many samples and a
+    large one of a few both matter less than a large gap of many.
+    """
     beyond = [group for group in groups if group.excess > 0]
-    return max(beyond, key=lambda group: group.excess, default=None)
+    return max(beyond, key=lambda group: group.n * group.excess, default=None)
 
 
 @dataclass(frozen=True, eq=False)

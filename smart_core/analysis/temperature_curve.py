@@ -73,6 +73,8 @@ class TemperatureCurve:
     """Test samples outside the validation set's range; 0 if that is not known."""
     pearson: Array
     """(seeds,) correlation of indicator and T over test samples; NaN where T is the same for all."""
+    test_range: tuple[float, float]
+    """Smallest and largest T of a test sample, mean over seeds."""
 
     @property
     def mean(self) -> Array:
@@ -153,6 +155,7 @@ def temperature_curve(
         None if known is None else Support.of(known),
         0 if known is None else int(((values < known.min()) | (values > known.max())).sum()),
         np.array([pearson(values, each) for each in samples]),
+        (float(samples.mean(axis=0).min()), float(samples.mean(axis=0).max())),
     )
 
 

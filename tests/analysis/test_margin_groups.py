@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smart_core.analysis.margin_groups import (
+    MarginGroup,
     confidence_change,
     gap_cells,
     group_of,
@@ -143,6 +144,14 @@ def test_the_worst_group_is_the_one_made_worst() -> None:
     assert worst.sentence == f"margins 1.00 to 1.99: claims 71 %, right {100 * right:.0f} %"
     # a binomial count of 2000 lies within 1.96 standard deviations in 95 % of sets
     assert groups[3].floor_q95 == pytest.approx(1.96 * np.sqrt(0.9 * 0.1 / 2000), rel=0.1)
+
+
+def test_the_worst_group_weighs_its_gap_by_its_samples() -> None:
+    def group(n: int, ece: float) -> MarginGroup:
+        return MarginGroup(0.0, 1.0, np.arange(n), 0.5, 0.5, ece, 0.01)
+
+    many, few, tiny = group(1000, 0.05), group(20, 0.30), group(5000, 0.0105)
+    assert worst_group([tiny, few, many]) is many
 
 
 def test_there_is_no_worst_group_if_none_is_off_beyond_noise() -> None:

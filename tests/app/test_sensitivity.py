@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 import smart_core as sc
 from pages.shared import studies
+from pages.shared.session import BEFORE_CELL, CELL, LeaderboardRow, row_key
 from tests.app.driver import charts, click, open_page, plain_ece, run_code, session_of, settle, text_of
 from tests.tolerance import assert_within, binned_bound
 
@@ -99,3 +100,24 @@ def test_a_tuple_and_a_list_are_the_same_setting() -> None:
     # a workspace gives back lists
     assert studies._json({"sigma": (0.1, 0.2)}) == studies._json({"sigma": [0.1, 0.2]})
     assert studies._json({"sigma": (0.1,)}) != studies._json({"sigma": (0.2,)})
+
+
+def test_settings_chosen_on_test_are_named_on_every_page_and_undone_at_once(
+    fitted_rows: dict[str, LeaderboardRow], digits: sc.LogitSet
+) -> None:
+    app = open_page("compare")
+    here, key = session_of(app), row_key(digits, "smart")
+    chosen = LeaderboardRow(fitted_rows["smart"].result, {"sigma": 0.5}, 1, 15)
+    here.rows.update({row_key(digits, id): each for id, each in fitted_rows.items()})
+    here.rows[key], here.settings["smart"] = chosen, {"sigma": 0.5}
+    app.session_state[CELL] = (0.5, sc.SMART().delta)
+    app.session_state[BEFORE_CELL] = {digits.content_hash: fitted_rows["smart"]}
+    app.number_input(key="seeds").set_value(1).run()
+    for page in ("compare", "margin_groups", "temperature", "export", "sensitivity"):
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception
+        assert "SMART's settings were chosen on test data" in text_of(app), page
+    app.button(key="back-to-defaults").click().run()
+    assert here.rows[key] is fitted_rows["smart"]
+    assert not here.settings["smart"]
+    assert "chosen on test data" not in text_of(app)

@@ -88,9 +88,7 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     load = page.locator(".st-key-load-cell button")
     expect(load).to_have_text("Fit SMART with sigma 0.1 and delta 0.001")
     load.click()
-    expect(page.get_by_text("SMART is set to fit with sigma 0.1 and delta 0.001 on every page")).to_be_visible(
-        timeout=LONG
-    )
+    expect(page.get_by_text("sigma 0.1 and delta 0.001 come from the Sensitivity page")).to_be_visible(timeout=LONG)
     seen.idle()
 
     # another page and back: nothing is lost
@@ -106,7 +104,7 @@ def test_a_grid_fills_is_cancelled_and_keeps_its_cells(server: str, visit: Open)
     expect(page.locator(".st-key-sigmas input")).to_have_value(SIGMAS)
     expect(page.locator(".st-key-sensitivity-seeds input")).to_have_value("20")
     expect(page.get_by_text("Settings changed")).to_have_count(0)
-    expect(page.get_by_text("SMART is set to fit with sigma 0.1 and delta 0.001 on every page")).to_be_visible()
+    expect(page.get_by_text("sigma 0.1 and delta 0.001 come from the Sensitivity page")).to_be_visible()
     seen.clean()
 
 

@@ -31,6 +31,7 @@ def curve(seeds: int = 3, method: str = "smart", *, exact: bool = True, **change
         "support": Support(1.0, 1.5, 7.5, 8.0),
         "outside": 2,
         "pearson": np.full(seeds, 0.94),
+        "test_range": (1.4, 2.6),
     }
     return TemperatureCurve(**{**given, **changes})
 
