@@ -183,14 +183,18 @@ def test_deaths_in_a_row_leave_nothing_behind(times: int) -> None:
     """No process and no descriptor; each gets its sentence, and the next file is read."""
     load(PLAIN, name="a.npz")
     gc.collect()
-    before, descriptors = children(), len(os.listdir("/proc/self/fd"))
+    assert gone(children())
+    descriptors = len(os.listdir("/proc/self/fd"))
+    server = f"/proc/{sandbox._fork_server().process.pid}/fd"
+    of_server = len(os.listdir(server))
     for ended in itertools.islice(itertools.cycle(HOW), times):
         document = Document.open(PLAIN, name="a.npz")
-        (mine,) = children() - before
+        (mine,) = children()
         os.kill(mine, ended)
         with pytest.raises(LogitFileError, match=f"^a.npz: could not be read: {HOW[ended]}; "):
             document.load()
         del document
     gc.collect()
-    assert children() == before
+    assert gone(children())
     assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir(server)) == of_server
