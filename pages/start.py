@@ -12,6 +12,7 @@ from pages.shared.session import MAX_DATASETS, MAX_SPLIT_SEED, SERVER_FILES, SPL
 from pages.shared.uploads import UploadedFiles
 from smart_core.data import ArrayInfo
 from smart_core.errors import LogitFileError
+from smart_core.formatting import bytes_text
 
 navigation.enter()
 
@@ -75,6 +76,9 @@ def choose_files() -> UploadedFiles:
             **common,
         )
         files = uploads.from_browser(whole=whole)
+    if uploads.dropped("start-val", "start-test", "start-files"):
+        limit = bytes_text(uploads.MAX_UPLOADED)
+        st.warning(f"The server keeps {limit} of uploads per session and has dropped your oldest file; remove it here.")
     return choose_server_files() or files
 
 

@@ -65,6 +65,7 @@ def read(
         arrays = document.describe(options.get("roles"))
         return ReadResult(files.ids, options, arrays, data=document.load(**options))
     except LogitFileError as error:
+        error.__traceback__ = error.__context__ = None  # their frames hold the content of the files
         return ReadResult(files.ids, options, arrays, error=error)
     except MemoryError:
         too_large = LogitFileError("The files do not fit into the server's memory", "save fewer rows")

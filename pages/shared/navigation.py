@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import streamlit as st
 
-from pages.shared import datasets, loading, session, urls
+from pages.shared import datasets, loading, session, uploads, urls
 from pages.shared.components import plain_text
 from smart_core.errors import SmartError
 
@@ -36,6 +36,9 @@ PAGES = {
     "Export and help": {"pages/export.py": "Export", "pages/guide.py": "Guide"},
 }
 """Section of the menu -> file of each page -> its title."""
+
+WITH_UPLOADS = ("start", "export")
+"""Pages with an upload field."""
 
 TITLES = {file: title for pages in PAGES.values() for file, title in pages.items()}
 ORDER = list(TITLES)
@@ -65,6 +68,7 @@ def run(page: st.Page) -> None:
         go("pages/start.py")
     if page.url_path != "start":
         st.session_state.pop(session.DOCUMENT, None)
+    uploads.limit_uploads(keep=page.url_path in WITH_UPLOADS)
     st.session_state[session.ROUTED] = True
     with guarded(page):
         page.run()

@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+import streamlit as st
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
+
 from smart_core.data.formats import EXTENSIONS
 from smart_core.data.formats.raw import MAX_CHARACTERS
 from smart_core.errors import LogitFileError
@@ -17,6 +22,9 @@ FOLDER_VARIABLE = "SMART_DATA_FOLDER"
 
 MAX_FILES = 8
 """Files that may make up one data set."""
+
+MAX_UPLOADED = 2 << 30
+"""Bytes of uploads that the server keeps for one session."""
 
 MAX_LISTED = 500
 """Files of the server's folder that are listed."""
@@ -57,6 +65,35 @@ def from_browser(**parts: Sequence[Any]) -> UploadedFiles:
             for part, items in parts.items()
         },
     )
+
+
+class LimitedUploads(MemoryUploadedFileManager):
+    """Streamlit's store of uploaded files, which drops the oldest files of a session beyond `MAX_UPLOADED` bytes."""
+
+    def add_file(self, session_id: str, file: UploadedFileRec) -> None:
+        """Keep a file until its session removes it, ends, or uploads too much after it."""
+        super().add_file(session_id, file)
+        kept = self.file_storage[session_id]
+        while len(kept) > 1 and sum(len(item.data) for item in kept.values()) > MAX_UPLOADED:
+            self.remove_file(session_id, next(iter(kept)))
+
+
+def limit_uploads(keep: bool) -> None:
+    """Limit what the server keeps of uploads; drop this session's, unless a field of the page still refers to them.
+
+    Streamlit itself keeps each upload until the session ends, also when its field is gone.
+    """
+    context = get_script_run_ctx()
+    if context is None or not isinstance(context.uploaded_file_mgr, MemoryUploadedFileManager):
+        return
+    context.uploaded_file_mgr.__class__ = LimitedUploads
+    if not keep:
+        context.uploaded_file_mgr.remove_session_files(context.session_id)
+
+
+def dropped(*fields: str) -> bool:
+    """Return whether an upload field shows a file that the server has dropped."""
+    return any(isinstance(item, DeletedFile) for field in fields for item in st.session_state.get(field) or ())
 
 
 def from_server(folder: Path, names: Sequence[str]) -> UploadedFiles:

@@ -1,4 +1,4 @@
-"""Files on the server: no path leaves the folder."""
+"""Files on the server: no path leaves the folder. Uploads: a session keeps a limited number of bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 
 import smart_core as sc
 from pages.shared import loading, uploads
@@ -138,3 +141,39 @@ def test_a_fix_names_a_control_of_the_page() -> None:
     with pytest.raises(LogitFileError, match="roles=") as caught:
         sc.load(("unclear.npz", unclear.getvalue()))
     assert caught.value.sentence(loading.fix_text).endswith("; choose the logits below.")
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryUploadedFileManager:
+    """The server's store of uploads, with a limit of 250 bytes, as a run of session "a" sees it."""
+    store = MemoryUploadedFileManager("/upload")
+    context = SimpleNamespace(uploaded_file_mgr=store, session_id="a")
+    monkeypatch.setattr(uploads, "get_script_run_ctx", lambda: context)
+    monkeypatch.setattr(uploads, "MAX_UPLOADED", 250)
+    return store
+
+
+def upload(store: MemoryUploadedFileManager, session: str, *files: str) -> None:
+    for file in files:
+        store.add_file(session, UploadedFileRec(file, f"{file}.npz", "", bytes(100)))
+
+
+def test_the_oldest_uploads_of_a_session_are_dropped(store: MemoryUploadedFileManager) -> None:
+    uploads.limit_uploads(keep=True)
+    upload(store, "a", *(str(i) for i in range(30)))
+    upload(store, "b", "other")
+    assert list(store.file_storage["a"]) == ["28", "29"]
+    assert list(store.file_storage["b"]) == ["other"]
+
+
+def test_a_page_without_an_upload_field_drops_the_uploads_of_its_session(store: MemoryUploadedFileManager) -> None:
+    upload(store, "a", "1")
+    upload(store, "b", "2")
+    uploads.limit_uploads(keep=False)
+    assert list(store.file_storage) == ["b"]
+
+
+def test_a_dropped_upload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads.st, "session_state", {"start-files": [DeletedFile("1")], "start-val": None})
+    assert uploads.dropped("start-files")
+    assert not uploads.dropped("start-val", "start-test")

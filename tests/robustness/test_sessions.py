@@ -18,9 +18,11 @@ import pytest
 
 from pages.shared import memory
 from pages.shared.jobs import JobList
+from pages.shared.uploads import MAX_UPLOADED
 from smart_core.cli.dashboard import MALLOC
 from tests.conftest import COUNTED, ROOT
 from tests.robustness.sessions import FITTED, Session, crowd, together
+from tests.robustness.sessions_client import Visitor
 from tests.robustness.sessions_server import running
 
 SESSIONS, MINUTES, BIG = 6, 0.4, 100
@@ -54,6 +56,31 @@ def test_a_few_sessions_side_by_side(tmp_path: Path, record_property: Record) ->
         assert told.saw_own > 0
         assert (told.uploads, told.fits) == (1, len(FITTED))
     assert hosts == {"127.0.0.1"}
+
+
+UPLOADS, MEGABYTES = 30, 100
+
+
+@pytest.mark.long
+def test_uploads_do_not_pile_up(tmp_path: Path) -> None:
+    """30 uploads of 100 MB by one session that removes none: at most 2.1 GB stay, and nothing once it leaves Start."""
+    path = tmp_path / "large.npy"
+    path.write_bytes(bytes(MEGABYTES * 1_000_000))  # refused: not an array
+    with running(tmp_path / "server.log") as server:
+        visitor = Visitor(server.address)
+        visitor.open("start", "data=digits")
+        before = server.megabytes()
+        grown = []
+        for _ in range(UPLOADS):
+            visitor.upload("start-files", path)
+            grown.append(server.megabytes() - before)
+        visitor.open("diagnose")
+        left = server.megabytes() - before
+        visitor.leave()
+    print(f"\n{before:.0f} MB before, {max(grown):.0f} MB more at most, {left:.0f} MB more on another page")
+    assert max(grown) < (MAX_UPLOADED + 3 * MEGABYTES * 1_000_000) / 1e6
+    assert left < 2 * MEGABYTES
+    assert not visitor.problems
 
 
 def listening(port: int) -> set[str]:
