@@ -209,7 +209,11 @@ class _Smooth:
         error = smece(p, a)
         sigma = max(error, NARROWEST)
         curve = smoothed(p, a, sigma)
-        shown = effective_samples(curve.density, p.size, sigma) >= fewest
+        # beyond the outermost samples, and in gaps between them, the kernel would only repeat those far away
+        ordered = np.sort(p)
+        near = np.searchsorted(ordered, curve.t + sigma, "right") - np.searchsorted(ordered, curve.t - sigma)
+        within = (curve.t >= ordered[0]) & (curve.t <= ordered[-1])
+        shown = within & (near >= fewest) & (effective_samples(curve.density, p.size, sigma) >= fewest)
         accuracy = np.where(shown, curve.accuracy, np.nan)
         around = smooth_band(p, a, sigma, curve.t.size) if band else None
         return cls(id, label, error, sigma, curve.t, accuracy, curve.density * p.size * STEP, around)
@@ -234,8 +238,9 @@ def smooth_reliability(
     """Kernel-smoothed accuracy against confidence, above the density of the confidences.
 
     `samples` gives (confidence, correct) by method id, `labels` other names than the methods' own. The Gaussian is
-    reflected at 0 and 1 and as wide as the SmoothECE it belongs to, at least 0.001. The curve ends where it would rest
-    on less than one sample, among many curves on less than ten. `band` draws the pointwise 95 % bootstrap band; by
+    reflected at 0 and 1 and as wide as the SmoothECE it belongs to, at least 0.001. The curve is drawn
+    between the smallest and the largest confidence, where a sample lies within the kernel's width and it rests on at
+    least one sample, among many curves on ten. `band` draws the pointwise 95 % bootstrap band; by
     default for a single curve.
 
     >>> chart = smooth_reliability({"ts": ([0.6, 0.7, 0.8, 0.9], [True, False, True, True])})

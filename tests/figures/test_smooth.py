@@ -47,6 +47,17 @@ def test_lower_panel_counts_samples() -> None:
     assert trapezoid(density.customdata, density.x) * 100 == pytest.approx(4000, rel=0.01)
 
 
+def test_the_curve_is_drawn_only_between_the_outermost_samples() -> None:
+    rng = np.random.default_rng(3)
+    p = 0.5 + 0.45 * rng.random(400)  # two classes: no confidence below 50 %
+    chart = smooth_reliability({"vanilla": (p, rng.random(400) < 0.6 * p)})
+    line = line_of(chart, "Vanilla")
+    seen = np.asarray(line.x)[np.isfinite(line.y)]
+    assert chart.table["kernel width"].iloc[0] > 0.1  # a wide kernel reaches far beyond them
+    assert p.min() <= seen.min() < p.min() + 0.01
+    assert p.max() - 0.01 < seen.max() <= p.max()
+
+
 def test_the_curve_has_gaps_where_there_are_no_samples() -> None:
     rng = np.random.default_rng(0)
     p = np.concatenate([rng.uniform(0.3, 0.35, 300), rng.uniform(0.75, 0.8, 300)])
