@@ -64,7 +64,8 @@ def choose_edges(evaluation: Evaluation) -> Edges:
 def choose_methods(labels: dict[str, str], fitting: bool) -> tuple[str, str]:
     """Ask for the two methods to compare. While the first fits run, the second is the latest that has finished."""
     ids = list(labels)
-    latest = "smart" if "smart" in ids else ids[-1]
+    wanted = [id for id in (*session.selected(), "smart", ids[-1]) if id in ids and id != "vanilla"]
+    latest = wanted[0] if wanted else ids[-1]
     if len(ids) == 1 or (fitting and "after" not in st.session_state):
         return ids[0], latest
     common: dict[str, Any] = {"format_func": labels.__getitem__, **IN_URL, "width": 200}
@@ -125,7 +126,8 @@ with right:
     st.subheader("Confidence change by margin")
     if fitted.keys() - {"vanilla"}:
         model = evaluations["vanilla"]
-        changes = {id: confidence_change(model, evaluations[id]) for id in evaluations if id != "vanilla"}
+        drawn = [id for id in evaluations if id != "vanilla" and id in (session.selected() or evaluations)]
+        changes = {id: confidence_change(model, evaluations[id]) for id in drawn or [after]}
         charts.show(confidence_change_plot(changes, **look), "change")
         st.caption("Change from the uncalibrated model. Dotted: the change that would close the gap.")
     else:

@@ -75,7 +75,7 @@ with st.container(border=True):
     chosen = st.multiselect(
         "Methods",
         usable,
-        default=[id for id in DEFAULT_METHODS if id in usable],
+        default=[id for id in session.selected() if id in usable] or [id for id in DEFAULT_METHODS if id in usable],
         format_func=lambda id: methods()[id].label,
         key="shift-methods",
         **IN_URL,

@@ -39,7 +39,9 @@ def test_every_file_that_the_architecture_page_names_exists():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./]+(?:\.(?:py|md|txt|toml|html)|/))`", page))
     named -= {"smart_core/app/"}  # only the wheel has it
-    folders = [ROOT / name for name in ("smart_core", "pages", "tests", "docs", "sample_logits", ".streamlit")]
+    folders = [
+        ROOT / name for name in ("smart_core", "pages", "tests", "docs", "sample_logits", "benchmarks", ".streamlit")
+    ]
     files = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
     known = [f"/{path.relative_to(ROOT).as_posix()}{'/' * path.is_dir()}" for path in files]
     assert len(named) > 80

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared.session import LeaderboardRow
+from pages.shared.session import SELECTED, LeaderboardRow, row_key
 from tests.app.driver import add_rows, click, open_page, plain_ece
 from tests.conftest import ROOT
 
@@ -145,3 +145,19 @@ def test_the_code_prints_the_verdict_of_the_page(
     worst = printed[-1].removeprefix("worst: ")
     assert worst in printed[:-1]
     assert worst in sentences(app)[0].replace("\u200b", "").replace("\\", "")
+
+
+def test_rows_selected_on_compare_are_drawn_here_and_proposed_on_shift(
+    fitted_rows: dict[str, LeaderboardRow], digits: sc.LogitSet
+) -> None:
+    app = open_page("margin_groups")
+    app.session_state["session"].rows.update({row_key(digits, id): each for id, each in fitted_rows.items()})
+    app.session_state[SELECTED] = ["ts"]
+    app.run()
+    assert not app.exception
+    assert app.selectbox(key="after").value == "ts"
+    drawn = json.loads(app.get("plotly_chart")[-1].proto.spec)["data"]
+    assert "TS" in {trace.get("name") for trace in drawn}
+    assert "SMART" not in {trace.get("name") for trace in drawn}
+    app.switch_page("pages/shift.py").run()
+    assert app.multiselect(key="shift-methods").value == ["ts"]
