@@ -18,7 +18,7 @@ from smart_core.data.saved import LONGEST_NAME
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments import MethodResult, SeedTable, Sensitivity, Shift, Traces
-from smart_core.export.workspace import Workspace, load_workspace, save_workspace
+from smart_core.export.workspace import Workspace, Writer, load_workspace, save_workspace
 from smart_core.export.workspace_schema import (
     SCALAR,
     SENTENCE,
@@ -32,7 +32,6 @@ from smart_core.export.workspace_schema import (
     text,
     whole,
 )
-from smart_core.export.workspace_tree import Writer
 from smart_core.formatting import plural, printable
 
 FILES = ("whole", "val", "test")

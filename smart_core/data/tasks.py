@@ -1,18 +1,18 @@
 """What a child of the sandbox does with the files it holds, and how its results travel back.
 
-A result is a tree of plain JSON with references to arrays; of objects, it holds only the classes in `KINDS`.
+A result is a tree of plain JSON with references to arrays; of classes, it holds only those in `KINDS`.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 
+from smart_core.data import tree
 from smart_core.data.formats import FORMATS, modules_of
 from smart_core.data.formats.raw import Source
 from smart_core.data.logitset import Array, Cure, Head, LogitSet, Notice, Part
@@ -127,33 +127,17 @@ def _small_files(module: str) -> Iterator[Source]:
 
 
 def encode(value: Any, arrays: list[Array]) -> Any:
-    """A tree of JSON; arrays are put into `arrays` and stand in it by their number."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray):
-        arrays.append(np.ascontiguousarray(value))
+    """Return the tree of a value; its arrays are appended to `arrays`."""
+
+    def refer(item: Any) -> Any:
+        if not isinstance(item, np.ndarray):
+            return None
+        arrays.append(np.ascontiguousarray(item))
         return {"$array": len(arrays) - 1}
-    if isinstance(value, dict):
-        return {"$dict": [[key, encode(item, arrays)] for key, item in value.items()]}
-    if is_dataclass(value):
-        return {f"${type(value).__name__}": [encode(getattr(value, item.name), arrays) for item in fields(value)]}
-    return (
-        {"$tuple": [encode(item, arrays) for item in value]}
-        if isinstance(value, tuple)
-        else [encode(item, arrays) for item in value]
-    )
+
+    return tree.encode(value, refer, KINDS)
 
 
-def decode(tree: Any, arrays: Sequence[Array]) -> Any:
-    """The value of a tree."""
-    if isinstance(tree, list):
-        return [decode(item, arrays) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    ((mark, content),) = tree.items()
-    if mark == "$array":
-        return arrays[content]
-    if mark == "$dict":
-        return {key: decode(item, arrays) for key, item in content}
-    items = [decode(item, arrays) for item in content]
-    return tuple(items) if mark == "$tuple" else KINDS[mark[1:]](*items)
+def decode(value: Any, arrays: Sequence[Array]) -> Any:
+    """Return the value of a tree."""
+    return tree.decode(value, {"$array": arrays.__getitem__}, lambda kind, given: KINDS[kind](**given))

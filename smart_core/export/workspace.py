@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -19,16 +20,16 @@ from numpy.lib import format as npy
 from smart_core import __version__
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.store import build_calibrator, calibrator_bytes
-from smart_core.data.logitset import Head, LogitSet, Part
+from smart_core.data import tree
+from smart_core.data.logitset import Array, Head, LogitSet, Part
 from smart_core.data.saved import LONGEST_NAME, Saved, read_saved
 from smart_core.data.saving import Target, atomic_write
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
 from smart_core.evaluation import Evaluation
-from smart_core.experiments.results import json_value
+from smart_core.experiments.results import Result, json_value
 from smart_core.export.workspace_file import ARRAYS, FORMAT, MANIFEST, VERSION, damaged
-from smart_core.export.workspace_schema import FIT, belongs, check, check_fields
-from smart_core.export.workspace_tree import Array, Parts, Reader, Writer
+from smart_core.export.workspace_schema import FIT, SCHEMA, belongs, check, check_fields
 from smart_core.metrics.classwise import ClasswiseCells
 from smart_core.progress import Trace
 
@@ -43,6 +44,11 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 CELLS = "cells."
 """What the names of classwise sums begin with in an evaluation's npz."""
+
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in SCHEMA if kind not in (LogitSet, Evaluation, ClasswiseCells)
+}
+"""The dataclasses that the tree of a study may hold, by name."""
 
 
 class FitRecord(NamedTuple):
@@ -97,6 +103,64 @@ def load_workspace(source: Saved, *, isolated: bool = True) -> Workspace:
 
 
 # -- writing ------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Parts:
+    """What the references of a tree point to, in the order of their numbers."""
+
+    sets: list[LogitSet] = field(default_factory=list)
+    calibrators: list[Calibrator] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    arrays: list[Array] = field(default_factory=list)
+
+
+class Writer:
+    """From values to trees; each part that they refer to is stored once, so that one object is one object again."""
+
+    def __init__(self, sets: list[LogitSet]) -> None:
+        self.parts = Parts(sets=list(sets))
+        self._places: dict[tuple[Any, ...], int] = {}
+
+    def tree(self, value: Any, where: str) -> Any:
+        """Return the tree of a value; an error names `where` if a workspace cannot keep it."""
+        try:
+            return tree.encode(value, self._reference, KINDS)
+        except TypeError as error:
+            raise WorkspaceError(f"{where} {error}") from error
+
+    def calibrator(self, value: Calibrator) -> int:
+        """Return the number of a calibrator."""
+        return self._number(self.parts.calibrators, value, id(value))
+
+    def evaluation(self, value: Evaluation) -> int:
+        """Return the number of an evaluation; two that share all their arrays are one."""
+        return self._number(self.parts.evaluations, value, *(id(getattr(value, item.name)) for item in fields(value)))
+
+    def _reference(self, value: Any) -> dict[str, int] | None:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+            return {"$array": self._number(self.parts.arrays, value, id(value))}
+        if isinstance(value, Calibrator):
+            return {"$calibrator": self.calibrator(value)}
+        if isinstance(value, Evaluation):
+            return {"$evaluation": self.evaluation(value)}
+        return {"$set": self._set(value)} if isinstance(value, LogitSet) else None
+
+    def _number(self, parts: list[Any], value: Any, *identity: int) -> int:
+        key = (id(parts), *identity)
+        if key not in self._places:
+            self._places[key] = len(parts)
+            parts.append(value)
+        return self._places[key]
+
+    def _set(self, value: LogitSet) -> int:
+        """Return the number of the set itself, or of one with the same name and content."""
+        sets = list(enumerate(self.parts.sets))
+        same = [number for number, known in sets if known is value]
+        same += [n for n, known in sets if (known.name, known.content_hash) == (value.name, value.content_hash)]
+        if same:
+            return same[0]
+        raise TypeError(f"is about the data set '{value.name}', which is not in the workspace; add it.")
 
 
 def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
@@ -205,8 +269,14 @@ class _Restored:
 
     def __init__(self, read: dict[str, Any]) -> None:
         self.read, self.manifest = read, read["manifest"]
-        self.parts = Parts(arrays=[np.array(array) for array in read["arrays"]])
-        self.reader = Reader(self.parts)
+        self.parts = parts = Parts(arrays=[np.array(array) for array in read["arrays"]])
+        self.resolve: dict[str, Callable[[Any], Any]] = {
+            "$array": partial(_at, parts.arrays),
+            "$calibrator": partial(_at, parts.calibrators),
+            "$evaluation": partial(_at, parts.evaluations),
+            "$set": partial(_at, parts.sets),
+            "$numbers": np.ndarray.tolist,
+        }
 
     def workspace(self) -> Workspace:
         """Everything, in the order in which later parts refer to earlier ones."""
@@ -214,8 +284,12 @@ class _Restored:
         for kind, build in (("sets", self._set), ("calibrators", self._calibrator), ("evaluations", self._evaluation)):
             getattr(parts, kind).extend(map(build, self.read[kind], manifest[kind]))
         fits = {key: self._fit(entry) for key, entry in manifest["fits"].items()}
-        studies = {name: self.reader.value(tree) for name, tree in manifest["studies"].items()}
+        studies = {name: self.value(of) for name, of in manifest["studies"].items()}
         return Workspace({**manifest["view"]}, parts.sets, fits, studies)
+
+    def value(self, of: Any) -> Any:
+        """Return the value of a tree."""
+        return tree.decode(of, self.resolve, _object)
 
     def _set(self, arrays: dict[str, Array], entry: dict[str, Any]) -> LogitSet:
         names = arrays.pop("class_names", None)
@@ -230,7 +304,7 @@ class _Restored:
             Part(**sides["test"]),
             head,
             None if names is None else tuple(names.tolist()),
-            tuple(self.reader.value(entry["notices"])),
+            tuple(self.value(entry["notices"])),
         )
         if data.content_hash != entry["content_hash"]:
             raise ValueError(f"the data set '{data.name}' is not the one that was saved")
@@ -238,7 +312,7 @@ class _Restored:
 
     def _calibrator(self, parts: dict[str, Any], entry: dict[str, Any]) -> Calibrator:
         calibrator = build_calibrator(parts, _usable(str(entry["device"])))
-        trace = self.reader.value(entry["trace"])
+        trace = self.value(entry["trace"])
         if trace is not None and not isinstance(trace, Trace):
             raise ValueError("a calibrator's trace is something else")
         calibrator.trace_ = trace
@@ -257,11 +331,26 @@ class _Restored:
 
     def _fit(self, entry: dict[str, Any]) -> FitRecord:
         check_fields(entry, FIT, "fit")
-        calibrator = self.reader.value({"$calibrator": entry["calibrator"]})
-        evaluation = self.reader.value({"$evaluation": entry["evaluation"]})
+        calibrator = _at(self.parts.calibrators, entry["calibrator"])
+        evaluation = _at(self.parts.evaluations, entry["evaluation"])
         if not belongs(calibrator, evaluation, entry["method"]):
             raise ValueError("a fit is not the one that was saved")
         return FitRecord(calibrator, float(entry["seconds"]), evaluation)
+
+
+def _at(parts: list[Any], number: Any) -> Any:
+    if type(number) is not int or not 0 <= number < len(parts):
+        raise ValueError("it refers to a part that is not there")
+    return parts[number]
+
+
+def _object(kind: Any, given: dict[str, Any]) -> Any:
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError("it holds an object of an unknown kind")
+    made = check(KINDS[kind](**given))
+    if isinstance(made, Result):
+        json_value(made.to_dict())  # raises an error for a result that cannot be written
+    return made
 
 
 def _usable(device: str) -> str:

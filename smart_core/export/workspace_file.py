@@ -29,7 +29,7 @@ MANIFEST = "manifest.json"
 ARRAYS = "arrays.npz"
 ANOTHER_COPY = "use another copy of it"
 
-LONGEST_MANIFEST = 64 << 20
+LONGEST_MANIFEST = 32 << 20
 """Bytes of JSON that are read at most."""
 MOST_PARTS = 10_000
 """Data sets, calibrators, evaluations or arrays."""

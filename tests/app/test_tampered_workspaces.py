@@ -118,6 +118,8 @@ TITLE = "\ud800"
         (("view", "held", "#", "options"), {"roles": {TITLE: "x"}}),
         (("view", "splits", "#"), [0.05, -1]),
         (("studies", "rows", "#/ts", "bins"), 0),
+        (("studies", "rows", "#/ts", "seeds"), "many"),
+        (("studies", "rows", "#/ts", "seeds"), 10**6),
     ],
 )
 def test_what_broke_every_page_is_refused(path: tuple[Any, ...], value: Any) -> None:
