@@ -137,7 +137,7 @@ def paper_values(metric: str) -> None:
         )
         found = paper.rows(**model._asdict(), metric=metric)
         for table in dict.fromkeys(value.table for value in found):
-            st.caption(f"Table {plain_text(table)}")
+            st.caption(f"{plain_text(paper.table_name(table))} of the paper")
             rows = [
                 {
                     "method": methods()[value.method].label if value.method in methods() else value.method,

@@ -25,6 +25,24 @@ if TYPE_CHECKING:
 DEFAULT = (0.05, 1e-3)
 """The paper's sigma and delta."""
 
+NUMBERS = {
+    "SMART_ece_compare_with_training_time_methods": 2,
+    "additional_training_ece": 3,
+    "imagenet_ece_losses": 4,
+    "Ablation_study_for_alternative_input": 5,
+    "imagenet_resnet_runtime": 6,
+    "comparison_ECE_full": 7,
+    "accuracy_comparison": 8,
+    "adaece_comparison_updated": 9,
+    "accuracy_compare_with_training_time_methods": 10,
+    "adaece_compare_with_training_time_methods": 11,
+    "cece_compare_with_training_time_methods": 12,
+    "nll_compare_with_training_time_methods": 13,
+    "hyperparam_resnet50": 14,
+    "hyperparam_vitb16": 15,
+}
+"""Label of a table -> its number in the paper."""
+
 ALIASES = {"ImageNet": "ImageNet-1K", "ImageNet-Sketch": "ImageNet-S"}
 """The paper's other names of a data set -> the one used here."""
 
@@ -104,6 +122,15 @@ def rows(
     wanted = {"dataset": own, "model": model, "metric": metric, "method": method, "variant": variant, "table": table}
     asked = [(name, value) for name, value in wanted.items() if value is not None]
     return tuple(row for row in _all() if all(getattr(row, name) == value for name, value in asked))
+
+
+def table_name(label: str) -> str:
+    """The name of a table as the paper prints it.
+
+    >>> table_name("hyperparam_resnet50")
+    'Table 14'
+    """
+    return f"Table {NUMBERS[label]}" if label in NUMBERS else label
 
 
 def models() -> tuple[Model, ...]:

@@ -258,3 +258,10 @@ def test_every_number_is_in_its_table_of_the_paper():
             number for row in records if row["table"] == table for number in (row["value"], row["std"]) if number
         )
         assert not ours - printed, table
+
+
+def test_every_table_has_the_number_that_the_paper_prints() -> None:
+    labels = {row.table for row in paper.rows() if not row.table.startswith("fig:")} - {"table"}
+    assert labels == set(paper.NUMBERS)
+    assert sorted(paper.NUMBERS.values()) == list(range(2, 16))  # the full Table 7 stands for Table 1
+    assert paper.table_name("comparison_ECE_full") == "Table 7"
