@@ -120,9 +120,9 @@ class Calibrator(ABC):
         """Calibrated rows of one chunk, on the calibrator's device."""
 
     @property
-    @abstractmethod
     def parameters(self) -> int:
-        """How many numbers were learned."""
+        """How many numbers were learned; 0 before the fit."""
+        return sum(tensor.numel() for tensor in self.state().values()) if hasattr(self, "classes_") else 0
 
     @property
     def keeps_top1(self) -> bool:
@@ -145,8 +145,9 @@ class Calibrator(ABC):
         return self.classes_
 
     def _feature_width(self) -> int | None:
-        """Number of features per row, for methods that read them."""
-        return None
+        """Number of features per row, for methods that read them: the length `d` of a learned tensor."""
+        shapes = self.learned().items()
+        return next((getattr(self, name).shape[shape.index("d")] for name, shape in shapes if "d" in shape), None)
 
     # -- what every method shares ------------------------------------------------------------------------
 

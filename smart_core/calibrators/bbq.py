@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
-from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.settings import setting
-from smart_core.calibrators.toplabel import (
-    TopLabelCalibrator,
-    bin_centres,
-    bin_of,
-    equal_mass_edges,
-    hits_in_bins,
-    stairs,
-)
+from smart_core.calibrators.toplabel import StairsCalibrator, bin_centres, bin_of, equal_mass_edges, hits_in_bins
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
@@ -26,7 +17,7 @@ LEAST_PRIOR = 1e-12
 
 
 @dataclass(kw_only=True, eq=False)
-class BBQ(TopLabelCalibrator):
+class BBQ(StairsCalibrator):
     """The average of all equal-mass histograms, weighted by their marginal likelihood.
 
     `c(s) = sum_B w_B c_B(s)`. A histogram of B bins has a Beta prior of strength `prior / B` in each bin, its mean the
@@ -46,8 +37,6 @@ class BBQ(TopLabelCalibrator):
     summary = "A Bayesian average of many histograms of the top-1 confidence, so no bin count need be chosen."
     position = 14
     style = LineStyle("#B06A1A", "longdash", "x")
-    rules = (("edges_", PROBABILITIES, NOT_DECREASING), ("values_", PROBABILITIES))
-    numpy_map = "stairs(u, EDGES, VALUES)"
     libraries = ("scipy.special",)
 
     prior: float = setting(
@@ -67,19 +56,7 @@ class BBQ(TopLabelCalibrator):
             scores.append(log_marginal_likelihood(count, right, alpha, beta))
             models.append((edges, (right + alpha) / (count + alpha + beta)))
         weights = np.exp(np.array(scores) - max(scores))
-        edges, values = average_stairs(models, weights / weights.sum())
-        self.edges_, self.values_ = self._store(edges), self._store(values)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"edges_": ("n",), "values_": ("n+1",)}
-
-    def _map(self, u: Tensor) -> Tensor:
-        return stairs(u, self.edges_, self.values_)
-
-    @property
-    def parameters(self) -> int:
-        """Edges and levels of the averaged stairs; they depend on the data, so 0 before the fit."""
-        return self.edges_.numel() + self.values_.numel() if hasattr(self, "edges_") else 0
+        self._store_stairs(*average_stairs(models, weights / weights.sum()))
 
 
 def bin_counts(samples: int) -> tuple[int, int]:

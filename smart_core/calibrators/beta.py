@@ -44,6 +44,7 @@ class Beta(TopLabelCalibrator):
     style = LineStyle("#8F7A33", "dot", "x-open")
     rules = (("coefficients_", between(-SLOPE_LIMIT - 1, SLOPE_LIMIT + 1), SLOPES),)
     libraries = ("scipy.optimize",)
+    parameters = 3
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         if hits.min() == hits.max():
@@ -67,10 +68,6 @@ class Beta(TopLabelCalibrator):
             a, b, c = COEFFICIENTS.astype(np.float64)
             return spread(z, sigmoid(a * np.log1p(-u) - b * np.log(np.maximum(u, {LEAST_COMPLEMENT})) + c), keep=True)
         """
-
-    @property
-    def parameters(self) -> int:
-        return 3
 
 
 def beta_features(u: Tensor) -> Tensor:

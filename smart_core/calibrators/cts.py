@@ -47,6 +47,7 @@ class CTS(Calibrator):
     family = "One temperature per sample or class"
     style = LineStyle("#5B7BD5", "dashdot", "pentagon-open")
     rules = (("temperatures_", TEMPERATURES),)
+    keeps_top1 = False  # classes divided by different temperatures may change places
 
     sweeps: int = setting(5, "Passes over the classes, at most.", low=1, high=1000)
     t_low: float = setting(0.5, "Least temperature of the grid.", low=0.05, high=20.0)
@@ -88,15 +89,6 @@ class CTS(Calibrator):
 
     def numpy_code(self) -> str:
         return f"return softmax(np.clip(z, -{HUGE}, {HUGE}) / TEMPERATURES).astype(np.float32)"
-
-    @property
-    def parameters(self) -> int:
-        return self.classes_
-
-    @property
-    def keeps_top1(self) -> bool:
-        """False: classes divided by different temperatures may change places."""
-        return False
 
 
 def temperature_grid(low: float, high: float, step: float) -> list[float]:

@@ -48,6 +48,7 @@ class ETS(Calibrator):
     style = LineStyle("#3B82D0", "dash", "square-open")
     rules = (("temperature_", TEMPERATURES), ("weights_", DISTRIBUTION))
     libraries = ("scipy.optimize",)
+    parameters = 3  # the temperature and two free weights
 
     def _fit(self, data: FitData, run: Run) -> None:
         beta = minimise_nll(data.logits, data.labels, run)
@@ -76,11 +77,6 @@ class ETS(Calibrator):
             tempered, plain, uniform = WEIGHTS.astype(np.float64)
             return lift_top(tempered * softmax(d / TEMPERATURE[0]) + plain * softmax(d) + uniform / CLASSES, z)
         """
-
-    @property
-    def parameters(self) -> int:
-        """The temperature and two free weights."""
-        return 3
 
 
 def label_probabilities(logits: Logits, labels: Tensor, beta: float, run: Run) -> FloatArray:

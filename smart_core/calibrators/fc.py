@@ -56,6 +56,8 @@ class FC(Calibrator):
     rules = (("clip_", between(1e-9, math.inf)),)
     needs = ("features", "head")
     infinite = ("clip_",)
+    keeps_top1 = False  # clipping changes the logits
+    parameters = 1
 
     search: str = setting(
         "auto",
@@ -93,9 +95,6 @@ class FC(Calibrator):
     def learned(self) -> dict[str, Shape]:
         return {"clip_": (1,), "weight_": (self.classes_, "d"), "bias_": (self.classes_,)}
 
-    def _feature_width(self) -> int:
-        return self.weight_.shape[1]
-
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         if features is None:
             return Probabilities(torch.softmax(gaps(logits), dim=1))
@@ -107,15 +106,6 @@ class FC(Calibrator):
         if not self.features_used_:
             return "return softmax(z).astype(np.float32)"
         return "return softmax(linear(np.clip(x, -CLIP, CLIP), WEIGHT, BIAS)).astype(np.float32)"
-
-    @property
-    def parameters(self) -> int:
-        return 1
-
-    @property
-    def keeps_top1(self) -> bool:
-        """False: clipping changes the logits."""
-        return False
 
 
 def head_logits(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

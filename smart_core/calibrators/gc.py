@@ -111,9 +111,6 @@ class GC(Calibrator):
             "std_": (width,),
         }
 
-    def _feature_width(self) -> int:
-        return self.mean_.numel()
-
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         values = logits if features is None else features
         group = group_of(precise((values - self.mean_) / self.std_), precise(self.weight_))

@@ -5,25 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
-from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import (
-    TopLabelCalibrator,
+    StairsCalibrator,
     bin_centres,
     equal_mass_edges,
     equal_width_edges,
     hits_in_bins,
-    stairs,
 )
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
 
 @dataclass(kw_only=True, eq=False)
-class Histogram(TopLabelCalibrator):
+class Histogram(StairsCalibrator):
     """`c(s) = hits_b / samples_b` for a confidence s in bin b: the bin's validation accuracy.
 
     Bins are `(l, u]`, of equal mass or equal width; an empty one keeps its centre. Departure: the original bins each
@@ -40,8 +37,6 @@ class Histogram(TopLabelCalibrator):
     summary = "Replaces the top-1 confidence by the validation accuracy of its bin."
     position = 12
     style = LineStyle("#A67400", "dashdot", "cross")
-    rules = (("edges_", PROBABILITIES, NOT_DECREASING), ("values_", PROBABILITIES))
-    numpy_map = "stairs(u, EDGES, VALUES)"
 
     bins: int = setting(15, "Number of bins.", low=1, high=1000)
     scheme: str = setting("mass", "Bins of equal mass (samples) or of equal width.", choices=("mass", "width"))
@@ -53,14 +48,7 @@ class Histogram(TopLabelCalibrator):
         accuracy = right / np.maximum(count, 1.0)
         if self.scheme == "mass" and len(count) < self.bins:
             self.notices_.append(f"Tied confidences leave {len(count)} of the {self.bins} bins asked for.")
-        self.edges_ = self._store(edges)
-        self.values_ = self._store(np.where(count > 0.0, accuracy, 1.0 - bin_centres(edges)))
-
-    def learned(self) -> dict[str, Shape]:
-        return {"edges_": ("n",), "values_": ("n+1",)}
-
-    def _map(self, u: Tensor) -> Tensor:
-        return stairs(u, self.edges_, self.values_)
+        self._store_stairs(edges, np.where(count > 0.0, accuracy, 1.0 - bin_centres(edges)))
 
     @property
     def parameters(self) -> int:

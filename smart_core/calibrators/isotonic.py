@@ -47,11 +47,6 @@ class Isotonic(TopLabelCalibrator):
     def _map(self, u: Tensor) -> Tensor:
         return broken_line(u, self.nodes_, self.values_)
 
-    @property
-    def parameters(self) -> int:
-        """Nodes and values of the fitted line; they depend on the data, so 0 before the fit."""
-        return self.nodes_.numel() + self.values_.numel() if hasattr(self, "nodes_") else 0
-
 
 def non_increasing_line(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Nodes and values of the non-increasing function of least squared error, linear between distinct x.

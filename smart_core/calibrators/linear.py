@@ -89,6 +89,7 @@ class LinearCalibrator(Calibrator):
     """The function of `numpy_functions` that computes what `_inputs` does."""
 
     rules = (("weight_", WEIGHTS), ("bias_", WEIGHTS))
+    keeps_top1 = False
 
     max_iterations: int = setting(200, "Most steps of the optimiser, L-BFGS.", low=1, high=10_000)
 
@@ -139,15 +140,6 @@ class LinearCalibrator(Calibrator):
     def numpy_code(self) -> str:
         scores = "x * WEIGHT + BIAS" if self.diagonal else "linear(x, WEIGHT, BIAS)"
         return f"x = {self.numpy_inputs}(z)\nreturn softmax({scores}).astype(np.float32)"
-
-    @property
-    def keeps_top1(self) -> bool:
-        return False
-
-    @property
-    def parameters(self) -> int:
-        """0 before the fit: the count depends on the number of classes."""
-        return self.weight_.numel() + self.bias_.numel() if hasattr(self, "weight_") else 0
 
 
 def centred(logits: Logits) -> Tensor:

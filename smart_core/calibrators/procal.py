@@ -102,9 +102,6 @@ class ProCal(Calibrator):
             "miss_bandwidth_": (2,),
         }
 
-    def _feature_width(self) -> int:
-        return self.reference_.shape[1]
-
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         probabilities, confidence, prediction = _top1(logits)
         if self._has_both:
@@ -127,11 +124,6 @@ class ProCal(Calibrator):
 
     def _widest_row(self) -> int:
         return max(self.classes_, len(self.reference_))
-
-    @property
-    def parameters(self) -> int:
-        """The numbers kept: reference rows, density points and bandwidths."""
-        return sum(getattr(self, name).numel() for name in self.learned())
 
 
 def _top1(logits: Logits) -> tuple[Probabilities, Tensor, Tensor]:

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData
+from smart_core.calibrators.base import Calibrator, FitData, Shape
 from smart_core.calibrators.rows import row_chunks
+from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
 from smart_core.device import precise, resolve_device
 from smart_core.fitting.profile import gaps
 from smart_core.progress import Run
@@ -70,6 +71,23 @@ class TopLabelCalibrator(Calibrator):
 
     def numpy_code(self) -> str:
         return f"u = complement(z)\nreturn spread(z, {self.numpy_map}, keep={self.keeps_top1})"
+
+
+@dataclass(kw_only=True, eq=False)
+class StairsCalibrator(TopLabelCalibrator):
+    """A step function of the complement."""
+
+    rules = (("edges_", PROBABILITIES, NOT_DECREASING), ("values_", PROBABILITIES))
+    numpy_map = "stairs(u, EDGES, VALUES)"
+
+    def learned(self) -> dict[str, Shape]:
+        return {"edges_": ("n",), "values_": ("n+1",)}
+
+    def _store_stairs(self, edges: FloatArray, values: FloatArray) -> None:
+        self.edges_, self.values_ = self._store(edges), self._store(values)
+
+    def _map(self, u: Tensor) -> Tensor:
+        return stairs(u, self.edges_, self.values_)
 
 
 def spread(probabilities: Probabilities, prediction: Tensor, confidence: Tensor, *, keep: bool) -> Probabilities:

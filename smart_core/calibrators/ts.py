@@ -56,6 +56,7 @@ class TS(TemperatureCalibrator):
     family = "One correction for all samples"
     style = LineStyle("#0B72C4", "solid", "square")
     rules = (("temperature_", TEMPERATURES),)
+    parameters = 1
 
     objective: str = setting("nll", "What T minimises on validation.", choices=tuple(OBJECTIVES))
     sigma: float = setting(0.05, "Bandwidth of the soft bins (SoftECE objectives).", low=1e-3, high=2.0)
@@ -86,10 +87,6 @@ class TS(TemperatureCalibrator):
 
     def numpy_code(self) -> str:
         return "return np.full_like(z[:, 0], TEMPERATURE[0])"
-
-    @property
-    def parameters(self) -> int:
-        return 1
 
 
 def nll_slope(logits: Logits, labels: Tensor, beta: float, run: Run | None = None) -> tuple[float, float]:

@@ -37,7 +37,3 @@ class Vanilla(TemperatureCalibrator):
 
     def numpy_code(self) -> str:
         return "return np.ones_like(z[:, 0])"
-
-    @property
-    def parameters(self) -> int:
-        return 0
