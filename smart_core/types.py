@@ -14,6 +14,8 @@ Logits = NewType("Logits", Tensor)
 Probabilities = NewType("Probabilities", Tensor)
 """(N, K) non-negative rows that sum to one."""
 
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.integer]
 BoolArray = NDArray[np.bool_]

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smart_core.metrics.arrays import MetricError
-
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 ROUNDING = 1e-20
 """Product of two variances below which one of them is rounding of zero."""

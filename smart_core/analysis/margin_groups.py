@@ -19,10 +19,7 @@ from smart_core.formatting import first_few
 from smart_core.metrics import Interval, interval, noise_floor
 from smart_core.metrics.binned import ece
 from smart_core.metrics.binning import bin_edges, bin_index
-from smart_core.types import IntArray
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from smart_core.types import IntArray, Matrix, Vector
 
 GROUPS = 6
 """The default number of groups."""

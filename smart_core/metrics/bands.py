@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import Values, confidence_and_correct
 from smart_core.metrics.binning import bin_index, check_bins
 from smart_core.metrics.smooth_ece import smooth_cells
-
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 FEWEST_CELLS, MOST_CELLS = 256, 4096
 """Cells of the confidence axis behind the smoothed band; each bandwidth has at least five, up to the most."""

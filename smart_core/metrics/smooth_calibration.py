@@ -23,11 +23,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import Values, residuals
-
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 
 def residual_mass(confidence: Values, correct: Values) -> tuple[Vector, Vector]:

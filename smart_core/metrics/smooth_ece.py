@@ -18,12 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import MetricError, Values, residuals
 from smart_core.metrics.smooth_calibration import residual_mass
-
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 NODES_PER_SIGMA = 64
 COARSEST, FINEST = 1 << 12, 1 << 20

@@ -14,11 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import Values, residuals
-
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 
 def soft_weights(confidence: Vector, sigma: float, bins: int) -> Vector:

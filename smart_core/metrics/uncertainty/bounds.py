@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 LARGEST_BIAS = 0.22
 """Largest bias of `absolute_estimate` for any mu, in standard errors; that of |z| is 0.80."""

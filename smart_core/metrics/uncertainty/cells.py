@@ -14,13 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.binning import adaptive_index, bin_index
-from smart_core.types import FloatArray, IntArray
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from smart_core.types import FloatArray, IntArray, Matrix, Vector
 
 PSEUDO_COUNT = 3.0
 """Right and wrong answers that are added to those of N samples: if none of N is wrong, up to 3 / N of all may be (the

@@ -17,9 +17,7 @@ from scipy.special import betaln
 from smart_core.metrics.classwise import ClasswiseCells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate
 from smart_core.metrics.uncertainty.cells import PSEUDO_COUNT
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from smart_core.types import Matrix, Vector
 
 NORMAL_ABOVE = 8.0
 """Variance, in counts, from which on a number of labels is taken for normal."""

@@ -18,9 +18,7 @@ from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.metrics.smooth_ece import smece_batch
 from smart_core.metrics.uncertainty.cells import cell_index
 from smart_core.metrics.uncertainty.classwise import calibrated_distribution
-from smart_core.types import FloatArray
-
-Vector = NDArray[np.float64]
+from smart_core.types import FloatArray, Vector
 
 FLOOR_METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import Evaluated, MetricError, losses, needed, residuals
 from smart_core.metrics.binned import adaece, ece
@@ -22,8 +21,7 @@ from smart_core.metrics.uncertainty.classwise import NORMAL_ABOVE, classwise_bou
 from smart_core.metrics.uncertainty.floor import Floor, noise_floor
 from smart_core.metrics.uncertainty.means import Range, mean_interval, wilson_interval
 from smart_core.metrics.uncertainty.top_label import top_label_bounds
-
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
 
 DESCRIPTIONS = {
     "ece": "the population ECE with these {bins} equal-width bins",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
-Vector = NDArray[np.float64]
+from smart_core.types import Vector
+
 Range = tuple[float, float]
 
 ROUNDING = 1e-6

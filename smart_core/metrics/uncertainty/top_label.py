@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import Evaluated, MetricError, confidence_and_correct, needed
 from smart_core.metrics.binning import check_bins
@@ -24,9 +23,7 @@ from smart_core.metrics.smooth_calibration import smce, smce_batch
 from smart_core.metrics.smooth_ece import smece, smooth_cells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate, around
 from smart_core.metrics.uncertainty.cells import cell_sums, correlated_normals, joint_covariance, standard_errors
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from smart_core.types import Matrix, Vector
 
 TOP_LABEL_ERRORS = ("ece", "adaece", "smce", "smece")
 
