@@ -34,15 +34,15 @@ def atomic_write(target: Target) -> Iterator[IO[bytes]]:
             yield device
         return
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
-    with temporary.open("xb") as handle:  # its permissions are those of the user's umask
-        try:
+    try:
+        with temporary.open("xb") as handle:  # its permissions are those of the user's umask
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        temporary.replace(path)  # Windows cannot rename an open file
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def save_bundle(data: LogitSet, path: str | os.PathLike[str]) -> Path:

@@ -58,13 +58,13 @@ def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str
         expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()
         # only dashboard.py draws the sidebar's split
         expect(seen.page.get_by_test_id("stSidebar").get_by_text("tested on 720")).to_be_attached()
-        expect(seen.page.get_by_text("ECE, 10 bins" if "bins" in path else "ECE, 15 bins")).to_be_visible()
+        expect(seen.page.get_by_text(f"ECE, measured, {10 if 'bins' in path else 15} bins")).to_be_visible()
         seen.clean()
 
 
 def test_the_redirect_keeps_the_query(server: str, visit: Open) -> None:
     seen = visit(server + "/?data=digits&bins=20")
-    expect(seen.page.get_by_text("ECE, 20 bins")).to_be_visible()
+    expect(seen.page.get_by_text("ECE, measured, 20 bins")).to_be_visible()
     assert seen.page.url == f"{server}/diagnose?data=digits&bins=20"
     seen.clean()
 
@@ -74,8 +74,8 @@ def test_bins_are_kept_in_the_url(server: str, visit: Open) -> None:
     handle = seen.page.locator(".st-key-bins").get_by_role("slider")
     handle.focus()
     handle.press("ArrowLeft")
-    expect(seen.page.get_by_text("ECE, 14 bins")).to_be_visible()
+    expect(seen.page.get_by_text("ECE, measured, 14 bins")).to_be_visible()
     seen.page.wait_for_url("**bins=14*")
     again = visit(seen.page.url)
-    expect(again.page.get_by_text("ECE, 14 bins")).to_be_visible()
+    expect(again.page.get_by_text("ECE, measured, 14 bins")).to_be_visible()
     again.clean()

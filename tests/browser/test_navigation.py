@@ -102,6 +102,6 @@ def test_a_control_moved_quickly_is_not_reset_by_the_url(server: str, visit: Ope
     for _ in range(8):
         handle.press("ArrowRight")
         seen.page.wait_for_timeout(260)
-    expect(seen.page.get_by_text("ECE, 20 bins")).to_be_visible()
+    expect(seen.page.get_by_text("ECE, measured, 20 bins")).to_be_visible()
     seen.page.wait_for_url("**bins=20*")
     seen.clean()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -47,16 +48,19 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         self.room, self.calls = room, 0
-        original = saving.NamedTemporaryFile
+        original = Path.open
 
-        def opened(*arguments: Any, **named: Any) -> Any:
+        class Handle(io.BufferedWriter):
+            write = self.watched(io.BufferedWriter.write)
+            flush = self.watched(io.BufferedWriter.flush)
+
+        def opened(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            if mode != "xb":
+                return original(path, mode, *arguments, **named)
             self.spend()
-            handle = original(*arguments, **named)
-            handle.write = self.watched(handle.file.write)
-            handle.flush = self.watched(handle.file.flush)
-            return handle
+            return Handle(io.FileIO(path, "x"))
 
-        monkeypatch.setattr(saving, "NamedTemporaryFile", opened)
+        monkeypatch.setattr(Path, "open", opened)
         monkeypatch.setattr(saving.os, "fsync", self.watched(os.fsync))
         monkeypatch.setattr(Path, "chmod", self.watched(Path.chmod))
         monkeypatch.setattr(Path, "replace", self.watched(Path.replace))
