@@ -46,6 +46,7 @@ _HOMES = {
     "evaluate": "smart_core.evaluation",
     "diagnose": "smart_core.analysis.diagnosis",
     "compare": "smart_core.experiments.compare",
+    "benchmark": "smart_core.experiments.benchmark",
     "recommend": "smart_core.experiments.recommend",
     "sensitivity": "smart_core.experiments.sensitivity",
     "ablation": "smart_core.experiments.ablation",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from smart_core.cli import apply, attack, compare, dashboard, fit, inspect, methods, report, sensitivity
+from smart_core.cli import apply, attack, benchmark, compare, dashboard, fit, inspect, methods, report, sensitivity
 from smart_core.cli.output import on_the_command_line
 from smart_core.cli.terminal import escape_unprintable, handling
 from smart_core.errors import Cancelled, SmartError
@@ -20,6 +20,7 @@ from smart_core.errors import Cancelled, SmartError
 COMMANDS: dict[str, Any] = {
     "inspect": inspect,
     "compare": compare,
+    "benchmark": benchmark,
     "fit": fit,
     "apply": apply,
     "sensitivity": sensitivity,

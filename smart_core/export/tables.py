@@ -9,10 +9,9 @@ from typing import Literal
 from smart_core.calibrators import methods as all_methods
 from smart_core.errors import ExportError
 from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, metric_named, metric_number
+from smart_core.experiments import latex
 from smart_core.experiments.compare import Comparison, MethodResult
-
-NOTHING = "--"
-"""The cell of a missing value."""
+from smart_core.experiments.latex import NOTHING, escaped, heading
 
 CAPTION = (
     r"Measured on test, mean $\pm$ standard deviation over seeds; a figure without one does not depend on the seed. "
@@ -24,17 +23,6 @@ TRUE = (
     r"near the noise floor may lie above it."
 )
 TIED = "; underlined are the methods that a paired test by {metric} cannot tell from the best"
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
 
 
 def comparison_csv(comparison: Comparison) -> str:
@@ -73,31 +61,7 @@ def comparison_latex(
     columns, header, body = (_methods_as_rows if methods == "rows" else _methods_as_columns)(sets, wanted)
     tied = sorted({METRICS[one.metric].label for one in sets if one.tied and one.metric in wanted})
     words = caption if caption is not None else _caption(tied, sets, methods, wanted)
-    lines = [
-        r"\begin{table}[t]",
-        r"\centering",
-        rf"\caption{{{words}}}",
-        rf"\label{{{label}}}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        _row(header),
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def escaped(text: str) -> str:
-    """Text with LaTeX's special characters escaped, on one line.
-
-    Text that begins with `[` or `*` gets `{}` before it: the end of the row above would read it as an argument.
-    """
-    words = " ".join(text.split())
-    safe = "".join(_SPECIAL.get(character, character) for character in words if character.isprintable())
-    return f"{{}}{safe}" if safe.startswith(("[", "*")) else safe
+    return latex.table(words, label, columns, header, body)
 
 
 def _caption(tied: list[str], sets: Sequence[Comparison], methods: str, metrics: Sequence[str]) -> str:
@@ -125,7 +89,9 @@ def _methods_as_columns(sets: Sequence[Comparison], metrics: Sequence[str]) -> t
         for place, metric in enumerate(metrics):
             name = escaped(one.data.name) if place == 0 else ""
             cells = _figures(one, metric)
-            body.append(_row([name, _heading(metric), *(cells.get(id, NOTHING) for id in ids), _floor(one, metric)]))
+            body.append(
+                latex.row([name, heading(metric), *(cells.get(id, NOTHING) for id in ids), _floor(one, metric)])
+            )
     return "ll" + "c" * (len(ids) + 1), header, body
 
 
@@ -134,18 +100,18 @@ def _methods_as_rows(sets: Sequence[Comparison], metrics: Sequence[str]) -> tupl
     columns, header, floors = [], ["Method"], ["Noise floor"]
     for metric in metrics:
         columns.append(_figures(one, metric))
-        header.append(_heading(metric))
+        header.append(heading(metric))
         floors.append(_floor(one, metric))
         if _has_range(one, metric):
             columns.append({id: _range(row, metric) for id, row in one.available.items()})
             header.append(r"true, 95\,\%")
             floors.append("")
     body = [
-        _row([escaped(all_methods()[id].label), *(cells.get(id, NOTHING) for cells in columns)])
+        latex.row([escaped(all_methods()[id].label), *(cells.get(id, NOTHING) for cells in columns)])
         for id in all_methods()
         if id in one.results
     ]
-    return "l" + "c" * len(columns), header, [*body, r"\midrule", _row(floors)]
+    return "l" + "c" * len(columns), header, [*body, r"\midrule", latex.row(floors)]
 
 
 def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
@@ -158,18 +124,13 @@ def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
     tied = comparison.tied if metric == comparison.metric else {}
     cells = {}
     for id, row in rows.items():
-        figure = _figure(row, metric)
+        figure = latex.figure(metric, row.mean(metric), row.std(metric))
         if math.isclose(row.mean(metric), best, rel_tol=1e-9):  # a mean over seeds rounds
             figure = rf"\mathbf{{{figure}}}"
         elif tied.get(id):
             figure = rf"\underline{{{figure}}}"
         cells[id] = f"${figure}$"
     return cells
-
-
-def _figure(row: MethodResult, metric: str) -> str:
-    std = row.std(metric)
-    return metric_number(metric, row.mean(metric)) + (rf" \pm {metric_number(metric, std)}" if std == std else "")
 
 
 def _range(row: MethodResult, metric: str) -> str:
@@ -180,13 +141,3 @@ def _range(row: MethodResult, metric: str) -> str:
 def _floor(comparison: Comparison, metric: str) -> str:
     floor = comparison.floor.get(metric)
     return NOTHING if floor is None or not math.isfinite(floor.q95) else f"${metric_number(metric, floor.q95)}$"
-
-
-def _heading(metric: str) -> str:
-    described = METRICS[metric]
-    unit = r" (\%)" if described.percent else ""
-    return rf"{escaped(described.label)}{unit} ${chr(92)}{'uparrow' if described.higher_is_better else 'downarrow'}$"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
