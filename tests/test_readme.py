@@ -55,7 +55,7 @@ def test_python_example(workplace: Path):
 def test_command_line_examples(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     (example,) = blocks("sh")
     lines = example.strip().splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     first, *others = lines
     done = subprocess.run(
         first, shell=True, cwd=workplace, env=environment(), capture_output=True, text=True, timeout=120
@@ -71,7 +71,8 @@ def test_command_line_examples(workplace: Path, monkeypatch: pytest.MonkeyPatch,
         out, err = capsys.readouterr()
         assert out
         assert err == ""
-    assert {"smart.safetensors", "probabilities.npz", "grid.json"} <= {file.name for file in workplace.iterdir()}
+    written = {file.name for file in workplace.iterdir()}
+    assert {"smart.safetensors", "probabilities.npz", "grid.json", "table.tex"} <= written
 
 
 def plain_lines(start: str) -> list[list[str]]:
