@@ -12,7 +12,7 @@ import numpy as np
 from smart_core.calibrators import methods as all_methods
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS, metric_named, metric_number
-from smart_core.experiments import latex
+from smart_core.experiments import latex, paper
 from smart_core.experiments.results import OverSeeds, Result
 from smart_core.experiments.set_ranking import Ranking, rank_methods
 
@@ -221,3 +221,22 @@ class Benchmark(Result):
     def is_tied(self, metric: str, set_name: str, id: str) -> bool | None:
         """Whether a method cannot be told from the best of its set; None where no test was made."""
         return self.tied.get(metric, {}).get(set_name, {}).get(id)
+
+
+def paper_benchmark(metric: str = "ece") -> Benchmark:
+    """The paper's main table of a metric (ece, adaece or accuracy), so that its claims can be seen in the same views.
+
+    The paper prints means, so that there is one value per cell; nothing is known of ties and of most properties.
+
+    >>> paper_benchmark().ranking().methods[0], len(paper_benchmark().sets)
+    ('vanilla', 26)
+    """
+    tables = {"ece": "comparison_ECE_full", "adaece": "adaece_comparison_updated", "accuracy": "accuracy_comparison"}
+    if metric not in tables:
+        raise CalibrationError(f"The paper has no table of {metric_named(metric).label} over all of its networks.")
+    printed = paper.rows(table=tables[metric])
+    cells: dict[str, dict[str, Cell]] = {}
+    for row in printed:
+        cells.setdefault(f"{row.dataset} {row.model}", {})[row.method] = Cell({metric: [row.value]}, math.nan, 0)
+    unknown = SetInfo(0, 0, 0, math.nan, math.nan, math.nan, math.nan, splits=())
+    return Benchmark(dict.fromkeys(cells, unknown), tuple(dict.fromkeys(row.method for row in printed)), cells, metric)

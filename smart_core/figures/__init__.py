@@ -23,6 +23,7 @@ _NAMES = {
     "efficiency": ("efficiency_curves",),
     "training": ("divergence_chart", "gradient_chart"),
     "shift": ("reduction_bars",),
+    "benchmark": ("benchmark_matrix", "critical_difference_diagram", "property_scatter", "win_matrix"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

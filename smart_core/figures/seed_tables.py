@@ -301,10 +301,12 @@ def _written(text: str, empty: str, *, star: bool, wide: bool) -> str:
     return f"★ {text}" if star else text
 
 
-def cell_inks(values: NDArray[np.float64], dark: bool) -> list[str]:
-    """Black or white for each cell, row by row, whichever has more contrast on its colour; quiet where it has none."""
+def cell_inks(values: NDArray[np.float64], dark: bool, span: tuple[float, float] | None = None) -> list[str]:
+    """Black or white for each cell, row by row, whichever has more contrast on its colour; quiet where it has none.
+
+    `span` is the range of the colour scale, by default that of the values."""
     known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    low, high = span or ((float(known.min()), float(known.max())) if known.size else (0.0, 0.0))
     inks = []
     for value in values.ravel().tolist():
         if not np.isfinite(value):
