@@ -204,10 +204,7 @@ METRICS: dict[str, Metric] = {
     ),
     "cece": Metric("cwECE", _classwise, "Mean over classes of the ECE of each class's own probability.", binned=True),
     "nll": Metric(
-        "NLL",
-        lambda e, bins: float(np.mean(e.nll)),
-        "Mean of minus the log probability of the label.",
-        percent=False,
+        "NLL", lambda e, bins: float(np.mean(e.nll)), "Mean of minus the log probability of the label.", percent=False
     ),
     "brier": Metric(
         "Brier",
@@ -226,10 +223,7 @@ METRICS: dict[str, Metric] = {
         "Gap after kernel smoothing whose width is the error itself; no bins to choose.",
     ),
     "accuracy": Metric(
-        "Accuracy",
-        lambda e, bins: float(np.mean(e.correct)),
-        "Share of correct predictions.",
-        higher_is_better=True,
+        "Accuracy", lambda e, bins: float(np.mean(e.correct)), "Share of correct predictions.", higher_is_better=True
     ),
     "mce": Metric("MCE", lambda e, bins: mce(e.confidence, e.correct, bins), "Largest gap of any bin.", binned=True),
     "ece_l2": Metric(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from smart_core.types import Vector
 
-def equal_mass_groups(values: NDArray[np.float64], bins: int) -> list[NDArray[np.int64]]:
+
+def equal_mass_groups(values: Vector, bins: int) -> list[NDArray[np.int64]]:
     """The samples' indices in at most `bins` groups of rising value and about equal size.
 
     A group starts at a value that occurs, so equal values share a group and no group is empty.

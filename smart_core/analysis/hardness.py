@@ -12,11 +12,10 @@ from smart_core.analysis.correlation import Correlation, correlate
 from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import scalar_indicator
+from smart_core.types import BoolArray, Vector
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import Part
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +23,11 @@ class Hardness:
     """The samples whose distance is known, and how many others there are."""
 
     indicator: str
-    value: Array
+    value: Vector
     """(A,) the indicator."""
-    distance: Array
+    distance: Vector
     """(A,) L2 norm of the smallest change found that changes the prediction."""
-    correct: NDArray[np.bool_]
+    correct: BoolArray
     """(A,) whether the prediction is right."""
     index: NDArray[np.int64]
     """(A,) their rows in the part."""
@@ -51,23 +50,18 @@ class Hardness:
 class Trend:
     """The distance in bins of equally many samples."""
 
-    value: Array
+    value: Vector
     """(B,) median of the indicator."""
-    low: Array
+    low: Vector
     """(B,) lower quartile of the distance."""
-    median: Array
-    high: Array
+    median: Vector
+    high: Vector
     """(B,) upper quartile."""
     count: NDArray[np.int64]
 
 
 def hardness(
-    part: Part,
-    indicator: str = "margin",
-    *,
-    attacked: ArrayLike | None = None,
-    seed: int = 0,
-    resamples: int = 2000,
+    part: Part, indicator: str = "margin", *, attacked: ArrayLike | None = None, seed: int = 0, resamples: int = 2000
 ) -> Hardness:
     """The indicator and the distance of every sample that has one, with their correlation.
 

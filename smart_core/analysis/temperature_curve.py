@@ -16,11 +16,10 @@ from smart_core.calibrators.smart import SMART, temperature_map
 from smart_core.errors import CalibrationError
 from smart_core.experiments.results import OverSeeds
 from smart_core.fitting.indicators import scalar_indicator
+from smart_core.types import BoolArray, Vector
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import Part
-
-Array = NDArray[np.float64]
 
 SAMPLES_PER_BIN, MOST_BINS = 100, 40
 """Fewest samples per bin and most bins, if T is averaged in bins: more of them would show the noise of the samples."""
@@ -41,7 +40,7 @@ class Support:
     high: float
 
     @classmethod
-    def of(cls, values: Array) -> Support:
+    def of(cls, values: Vector) -> Support:
         """Ends, and the 1 % and 99 % quantiles."""
         q01, q99 = np.quantile(values, [0.01, 0.99])
         return cls(float(values.min()), float(q01), float(q99), float(values.max()))
@@ -53,17 +52,17 @@ class TemperatureCurve:
 
     method: str
     indicator: str
-    x: Array
+    x: Vector
     """(P,) rising values of the indicator."""
-    temperature: Array
+    temperature: Vector
     """(seeds, P): T at x if `exact`, else the mean T of the test samples in the bin around x."""
     exact: bool
     """Whether T is a function of the indicator alone."""
-    low: Array | None
+    low: Vector | None
     """(P,) 10 % quantile of T within the bin, samples of all seeds together; None if `exact`."""
-    high: Array | None
+    high: Vector | None
     """(P,) the 90 % quantile."""
-    edges: Array
+    edges: Vector
     """(B + 1,) bins of the density."""
     count: NDArray[np.int64]
     """(B,) test samples in each."""
@@ -71,18 +70,18 @@ class TemperatureCurve:
     """None if no validation set was given."""
     outside: int
     """Test samples outside the validation set's range; 0 if that is not known."""
-    pearson: Array
+    pearson: Vector
     """(seeds,) correlation of indicator and T over test samples; NaN where T is the same for all."""
     test_range: tuple[float, float]
     """Smallest and largest T of a test sample, mean over seeds."""
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Vector:
         """(P,) over seeds."""
         return np.asarray(self.temperature.mean(axis=0))
 
     @property
-    def std(self) -> Array:
+    def std(self) -> Vector:
         """(P,) sample standard deviation over seeds; NaN for a single one."""
         return OverSeeds.of(self.temperature.T).std
 
@@ -93,7 +92,7 @@ class TemperatureCurve:
         return float(known.mean()) if known.size else float("nan")
 
     @property
-    def supported(self) -> NDArray[np.bool_]:
+    def supported(self) -> BoolArray:
         """(P,) whether x lies within the validation set's range; everywhere if that is not known.
 
         A range narrower than the steps of x, such as that of equal values, has the point next to it.
@@ -159,7 +158,7 @@ def temperature_curve(
     )
 
 
-def map_at(calibrator: SMART, values: Array) -> Array:
+def map_at(calibrator: SMART, values: Vector) -> Vector:
     """T of a fitted SMART at given values of its (scalar) indicator."""
     mean, std = calibrator.mean_.cpu(), calibrator.std_.cpu()
     x = (torch.as_tensor(values, dtype=mean.dtype).unsqueeze(1) - mean) / std
@@ -168,7 +167,7 @@ def map_at(calibrator: SMART, values: Array) -> Array:
     return np.asarray(found.double().numpy())
 
 
-def pearson(x: Array, y: Array) -> float:
+def pearson(x: Vector, y: Vector) -> float:
     """Pearson's r; NaN where one of the two is constant."""
     if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return float("nan")
@@ -192,13 +191,13 @@ def _one_method(calibrators: Sequence[Calibrator], logits: NDArray[np.float32]) 
     return found
 
 
-def _range(values: Array) -> tuple[float, float]:
+def _range(values: Vector) -> tuple[float, float]:
     """Smallest and largest value, widened if all are equal."""
     low, high = float(values.min()), float(values.max())
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _binned(values: Array, samples: Array, points: int) -> tuple[Array, Array, Array, Array]:
+def _binned(values: Vector, samples: Vector, points: int) -> tuple[Vector, Vector, Vector, Vector]:
     """Mean indicator, mean T of each seed, and quantiles of T, in bins of about equally many samples."""
     groups = equal_mass_groups(values, min(points, MOST_BINS, max(1, len(values) // SAMPLES_PER_BIN)))
     x = np.array([values[group].mean() for group in groups])

@@ -21,6 +21,7 @@ from smart_core.attacks.carlini_wagner import ConstantSearch, Minimisation, Mode
 from smart_core.device import as_array, resolve_device, to_tensor
 from smart_core.errors import AttackError
 from smart_core.progress import Run
+from smart_core.types import BoolArray, Vector
 
 NO_GRADIENT = "The logits have no gradient with respect to the images, so no image could be attacked."
 
@@ -32,9 +33,9 @@ PREDICTING = 0.01
 class AttackResult:
     """One entry per image, in the order of the images."""
 
-    l2: NDArray[np.float64]
+    l2: Vector
     """(N,) L2 norm, in the units of the images, of the smallest change of the prediction; NaN if none was found."""
-    success: NDArray[np.bool_]
+    success: BoolArray
     """(N,) whether such a change was found."""
     predictions: NDArray[np.int64]
     """(N,) the model's prediction for the unchanged image."""

@@ -25,6 +25,7 @@ from torch import Tensor
 from smart_core.errors import AttackError, SmartError
 from smart_core.fitting.training import BETA1, BETA2, EPSILON
 from smart_core.formatting import plural, printable
+from smart_core.types import BoolArray, FloatArray, Vector
 
 Model = Callable[[Tensor], Tensor]
 """Images (B, ...) -> logits (B, K)."""
@@ -100,10 +101,10 @@ class ConstantSearch:
 
     image: NDArray[np.int64]
     """(B,) the image's index among all images."""
-    c: NDArray[np.float64]
-    lower: NDArray[np.float64]
+    c: Vector
+    lower: Vector
     """(B,) the largest c known to fail."""
-    upper: NDArray[np.float64]
+    upper: Vector
     """(B,) the smallest c known to work; infinite before there is one."""
     step: NDArray[np.int64]
     """(B,) number of values of c that are finished."""
@@ -139,11 +140,11 @@ class ConstantSearch:
         """Return the number of iterations before the loss of any image has to be checked."""
         return int(np.minimum(search.interval - self.age % search.interval, search.iterations - self.age).min())
 
-    def checked(self, search: Search) -> NDArray[np.bool_]:
+    def checked(self, search: Search) -> BoolArray:
         """Return (B,) which losses are to be compared with the previous check."""
         return self.age % search.interval == 0
 
-    def ended(self, lowest: NDArray[np.floating], previous: NDArray[np.floating], search: Search) -> NDArray[np.bool_]:
+    def ended(self, lowest: FloatArray, previous: FloatArray, search: Search) -> BoolArray:
         """Return (B,) which minimisations are over.
 
         The lowest loss since the last check is hardly below the one before it, or is NaN, or no iterations are left.
@@ -151,7 +152,7 @@ class ConstantSearch:
         stopped = ~(lowest <= STILL_FALLING * previous)
         return (stopped & self.checked(search)) | (self.age >= search.iterations)
 
-    def advance(self, ended: NDArray[np.bool_], found: NDArray[np.bool_], search: Search) -> None:
+    def advance(self, ended: BoolArray, found: BoolArray, search: Search) -> None:
         """Move those whose minimisation has ended on to their next c; `found` says whether the prediction changed."""
         self.upper = np.where(ended & found, self.c, self.upper)
         self.lower = np.where(ended & ~found, self.c, self.lower)

@@ -25,6 +25,7 @@ from smart_core.data.logitset import Array, LogitSet, Part, read_only
 from smart_core.data.saving import atomic_write
 from smart_core.errors import AttackError, LogitFileError
 from smart_core.formatting import first_few, plural, printable, shape_text
+from smart_core.types import Vector
 
 NESTED_UNDER = ("state_dict", "model_state_dict", "model")
 """Keys under which training scripts store the state dict in a checkpoint."""
@@ -143,7 +144,7 @@ def load_images(path: str | os.PathLike[str]) -> ImageFile:
     return ImageFile(values.astype(np.float32), None if rows is None else rows.astype(np.int64), tuple(notices))
 
 
-def save_distances(path: str | os.PathLike[str], l2: NDArray[np.float64], rows: NDArray[np.int64] | None) -> None:
+def save_distances(path: str | os.PathLike[str], l2: Vector, rows: NDArray[np.int64] | None) -> None:
     """Write an npz with `cw_l2` (N,), NaN where the attack failed, and the `rows` of the images."""
     with atomic_write(path) as handle:
         if rows is None:
@@ -170,7 +171,7 @@ def part_of(data: LogitSet, part: str, count: int, rows: NDArray[np.int64] | Non
 
 
 def merged(
-    data: LogitSet, part: str, rows: NDArray[np.int64], l2: NDArray[np.float64], predictions: Array
+    data: LogitSet, part: str, rows: NDArray[np.int64], l2: Vector, predictions: Array
 ) -> tuple[LogitSet, str | None]:
     """Return the set with the distances in `cw_l2` of one part, and a warning or None.
 

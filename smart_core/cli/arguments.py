@@ -20,10 +20,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--val", nargs="+", metavar="FILE", help="validation: a bundle, or logits and labels")
     parser.add_argument("--test", nargs="+", metavar="FILE", help="test: a bundle, or logits and labels")
     parser.add_argument(
-        "--val-fraction",
-        type=float,
-        default=0.5,
-        help="fraction for validation when there is no split (default: 0.5)",
+        "--val-fraction", type=float, default=0.5, help="fraction for validation when there is no split (default: 0.5)"
     )
     parser.add_argument("--split-seed", type=int, default=0, help="seed of that split (default: 0)")
     add_role(parser)

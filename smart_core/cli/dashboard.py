@@ -27,11 +27,7 @@ FIRST_PORT, PORTS_TRIED = 8501, 100
 MAX_SETS = 8
 """The number of data sets that a session of the dashboard keeps."""
 
-MALLOC = {
-    "MALLOC_ARENA_MAX": "2",
-    "MALLOC_TRIM_THRESHOLD_": str(2 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
-}
+MALLOC = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": str(2 << 20), "MALLOC_MMAP_THRESHOLD_": str(8 << 20)}
 """Environment of the server, read by glibc's malloc, so that memory is returned after a session has ended.
 
 By default glibc makes eight arenas per core, and each keeps up to 64 MB of free memory at its end. Few arenas leave

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from smart_core.evaluation import METRICS, metric_named
 from smart_core.experiments.running import check_count
-from smart_core.types import FloatArray
+from smart_core.types import FloatArray, Vector
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,9 +61,9 @@ class OverSeeds:
     (array([0.03, 0.03]), array([0.0141,    nan]), array([0.0141, 0.    ]))
     """
 
-    mean: NDArray[np.float64]
+    mean: Vector
     """NaN where no seed has a value."""
-    std: NDArray[np.float64]
+    std: Vector
     """Sample standard deviation: NaN below two seeds, exactly 0 where all agree."""
     seeds: NDArray[np.int64]
     """How many seeds have a value."""
@@ -82,7 +82,7 @@ class OverSeeds:
         return cls(mean, std, count)
 
     @property
-    def published_std(self) -> NDArray[np.float64]:
+    def published_std(self) -> Vector:
         """`std` as JSON and tables give it: 0 for a single seed."""
         return np.where(self.seeds == 1, 0.0, self.std)
 

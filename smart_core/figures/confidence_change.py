@@ -15,10 +15,7 @@ from smart_core.figures.theme import ink, plain, style
 
 
 def confidence_change_plot(
-    changes: Mapping[str, ConfidenceChange],
-    *,
-    labels: Mapping[str, str] | None = None,
-    **look: Unpack[Look],
+    changes: Mapping[str, ConfidenceChange], *, labels: Mapping[str, str] | None = None, **look: Unpack[Look]
 ) -> Chart:
     """How much each method lowers or raises the confidence along the margin, beside the change that is needed.
 

@@ -7,13 +7,13 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from smart_core.evaluation import metric_named, metric_value, tick_format
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.figures.chart import Chart, Crowd, Look, band, curve, lay_out, line
 from smart_core.figures.seed_tables import best_cell, cell_words, label_of
 from smart_core.figures.theme import ink, plain, style
+from smart_core.types import Vector
 
 BANDS_UP_TO = 6
 """Curves up to which the spread over seeds is shaded."""
@@ -57,7 +57,7 @@ def efficiency_curves(
     return Chart(figure, _alt(table, cells, name, floor), _table(table, cells, label), "efficiency")
 
 
-def _size_ticks(sizes: NDArray[np.float64]) -> dict[str, Any]:
+def _size_ticks(sizes: Vector) -> dict[str, Any]:
     """Powers of ten within reach and the two ends: few enough for a narrow screen."""
     low, high = float(sizes.min()), float(sizes.max())
     decades = [10.0**power for power in range(8) if low * 1.5 < 10.0**power < high / 1.5]
@@ -70,7 +70,7 @@ def _size_ticks(sizes: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
-def _line(sizes: NDArray[np.float64], cells: OverSeeds, i: int, method: str, metric: str, crowd: Crowd) -> go.Scatter:
+def _line(sizes: Vector, cells: OverSeeds, i: int, method: str, metric: str, crowd: Crowd) -> go.Scatter:
     known = np.isfinite(cells.mean[i])
     look, label = style(method), plain(label_of("method", method))
     words = [cell_words(cells, metric, (i, int(j))) for j in np.flatnonzero(known)]

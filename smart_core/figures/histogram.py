@@ -14,6 +14,7 @@ from smart_core.figures.chart import SHARES, Chart, Look, bars, lay_out, line
 from smart_core.figures.theme import RIGHT, WRONG, ink
 from smart_core.formatting import percent, plural
 from smart_core.metrics.binning import bin_edges, bin_index
+from smart_core.types import BoolArray, Vector
 
 Counts = NDArray[np.int64]
 
@@ -84,15 +85,13 @@ def margin_histogram(evaluation: Evaluation, bins: int = 40, **look: Unpack[Look
     return Chart(figure, alt, table, "margin-histogram")
 
 
-def _counts(index: NDArray[np.integer], correct: NDArray[np.bool_], bins: int) -> tuple[Counts, Counts]:
+def _counts(index: NDArray[np.integer], correct: BoolArray, bins: int) -> tuple[Counts, Counts]:
     """Right and wrong samples in each bin."""
     hit = np.asarray(correct, dtype=bool)
     return np.bincount(index[hit], minlength=bins), np.bincount(index[~hit], minlength=bins)
 
 
-def _stacked(
-    edges: NDArray[np.float64], right: Counts, wrong: Counts, span: str, last: float | None = None
-) -> go.Figure:
+def _stacked(edges: Vector, right: Counts, wrong: Counts, span: str, last: float | None = None) -> go.Figure:
     """Two bars per bin; `last` is where the last bin really ends."""
     ends = edges[1:].copy()
     if last is not None:
@@ -119,9 +118,9 @@ def _share_last(count: Counts) -> float:
     return float(count[-1] / count.sum()) if count.sum() else 0.0
 
 
-def _median(values: NDArray[np.float64]) -> str:
+def _median(values: Vector) -> str:
     return f"{np.median(values):.3g}" if values.size else "unknown (there are none)"
 
 
-def _table(name: str, edges: NDArray[np.float64], right: Counts, wrong: Counts) -> pd.DataFrame:
+def _table(name: str, edges: Vector, right: Counts, wrong: Counts) -> pd.DataFrame:
     return pd.DataFrame({f"{name} from": edges[:-1], f"{name} to": edges[1:], "right": right, "wrong": wrong})

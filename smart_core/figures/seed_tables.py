@@ -9,7 +9,6 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from smart_core.calibrators import methods
 from smart_core.evaluation import metric_label, metric_named, metric_number, metric_value
@@ -22,6 +21,7 @@ from smart_core.figures.theme import ink, plain, sequential, style
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words, shorten
+from smart_core.types import Vector
 
 Place = tuple[int, int]
 """Row and column of a cell."""
@@ -196,7 +196,7 @@ def _open(cells: OverSeeds, state: str) -> list[str]:
     return [f"{missing} of {cells.seeds.size} cells {state}"] if missing else []
 
 
-def best_cell(mean: NDArray[np.float64], metric: str, *, worst: bool = False) -> Place | None:
+def best_cell(mean: Vector, metric: str, *, worst: bool = False) -> Place | None:
     """Row and column of the best (or worst) mean; None while no cell is filled."""
     if not np.isfinite(mean).any():
         return None
@@ -301,7 +301,7 @@ def _written(text: str, empty: str, *, star: bool, wide: bool) -> str:
     return f"★ {text}" if star else text
 
 
-def cell_inks(values: NDArray[np.float64], dark: bool, span: tuple[float, float] | None = None) -> list[str]:
+def cell_inks(values: Vector, dark: bool, span: tuple[float, float] | None = None) -> list[str]:
     """Black or white for each cell, row by row, whichever has more contrast on its colour; quiet where it has none.
 
     `span` is the range of the colour scale, by default that of the values."""

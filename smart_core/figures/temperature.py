@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.errors import CalibrationError
@@ -29,6 +28,7 @@ from smart_core.figures.chart import (
 from smart_core.figures.theme import SERIES, Style, ink, plain, style, translucent
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import plural, shorten
+from smart_core.types import Vector
 
 MOST = len(SERIES)
 SEED_LINES_UP_TO = 10
@@ -109,7 +109,7 @@ def _y_axis(curves: Curves, ts: Temperatures) -> dict[str, Any]:
     return {"rangemode": "tozero"}
 
 
-def _spread(curve: TemperatureCurve) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _spread(curve: TemperatureCurve) -> tuple[Vector, Vector]:
     """Lower and upper end of the band."""
     if curve.low is not None and curve.high is not None:
         return curve.low, curve.high
@@ -120,14 +120,14 @@ def _legend_name(name: str, curve: TemperatureCurve) -> str:
     return f"{plain(name)}, r = {curve.r:.2f}" if np.isfinite(curve.r) else f"{plain(name)}, one T for all"
 
 
-def _seeds_drawn(curves: Curves, curve: TemperatureCurve) -> NDArray[np.float64]:
+def _seeds_drawn(curves: Curves, curve: TemperatureCurve) -> Vector:
     """The seeds' own lines (seeds, P): those of a single exact curve, where they are more than one and not many."""
     wanted = len(curves) == 1 and curve.exact and 1 < len(curve.temperature) <= SEED_LINES_UP_TO
     return curve.temperature if wanted else curve.temperature[:0]
 
 
 def _curve_traces(
-    name: str, curve: TemperatureCurve, look: Style, seed_lines: NDArray[np.float64], *, alone: bool
+    name: str, curve: TemperatureCurve, look: Style, seed_lines: Vector, *, alone: bool
 ) -> list[go.Scatter]:
     traces = []
     low, high = _spread(curve)
@@ -150,7 +150,7 @@ def _curve_traces(
 
 
 def _mean_line(
-    name: str, curve: TemperatureCurve, look: Style, y: NDArray[np.float64], *, dash: str, showlegend: bool
+    name: str, curve: TemperatureCurve, look: Style, y: Vector, *, dash: str, showlegend: bool
 ) -> go.Scatter:
     spread = " ± %{customdata:.3f} over seeds" if len(curve.temperature) > 1 else ""
     return go.Scatter(
@@ -170,7 +170,7 @@ def _mean_line(
     )
 
 
-def _seed_lines(at: NDArray[np.float64], lines: NDArray[np.float64], look: Style, name: str) -> go.Scatter:
+def _seed_lines(at: Vector, lines: Vector, look: Style, name: str) -> go.Scatter:
     """Every seed's line in one trace, with a gap between two."""
     x = [value for _ in lines for value in (*at.tolist(), None)]
     y = [value for each in lines for value in (*each.tolist(), None)]

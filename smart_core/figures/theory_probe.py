@@ -6,22 +6,19 @@ from typing import Unpack
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from smart_core.figures.chart import Chart, Look, lay_out, line, marker, panels, shade
+from smart_core.figures.chart import Array, Chart, Look, lay_out, line, marker, panels, shade
 from smart_core.figures.theme import SERIES, ink, translucent
 from smart_core.theory.nll_probe import (
     LocalTerms,
     Plateau,
     ScalingPath,
     growth,
-    nll_contributions,
     nll_derivative,
     probe_contributions,
     witness,
 )
-
-Array = NDArray[np.float64]
+from smart_core.types import BoolArray
 
 NLL, WITNESS, SMCE = SERIES[1], SERIES[0], SERIES[2]
 BINS = 40
@@ -33,7 +30,6 @@ def slice_chart(terms: LocalTerms, low: float, high: float, probe: Plateau, **lo
     The bars of the slice add up to its derivatives. The last bar holds all margins beyond.
     """
     dark = look.get("dark", False)
-    everything = np.ones(len(terms), dtype=np.bool_)
     sign = 1.0 if witness(terms, probe).value >= 0 else -1.0
     edges = np.linspace(0.0, max(float(np.quantile(terms.margin, 0.995)), 1e-9), BINS + 1)
     place = np.minimum(np.searchsorted(edges, terms.margin, side="right") - 1, BINS - 1)
@@ -41,8 +37,8 @@ def slice_chart(terms: LocalTerms, low: float, high: float, probe: Plateau, **lo
     def by_bin(values: Array) -> Array:
         return np.asarray(np.bincount(place, weights=values, minlength=BINS) / len(terms))
 
-    loss = by_bin(nll_contributions(terms, everything))
-    rate = by_bin(sign * probe_contributions(terms, everything, probe))
+    loss = by_bin(terms.pull)
+    rate = by_bin(sign * probe_contributions(terms, probe))
     middle, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
     figure = panels(spacing=0.06, heights=None)
     for row, (name, kind, values) in enumerate((("NLL", NLL, loss), ("|witness|", WITNESS, rate)), start=1):
@@ -80,7 +76,7 @@ def _zero(dark: bool) -> dict[str, object]:
     return {"zeroline": True, "zerolinecolor": ink(dark).quiet, "exponentformat": "e"}
 
 
-def _slice_alt(terms: LocalTerms, chosen: NDArray[np.bool_], low: float, high: float, probe: Plateau) -> str:
+def _slice_alt(terms: LocalTerms, chosen: BoolArray, low: float, high: float, probe: Plateau) -> str:
     loss, rise = nll_derivative(terms, chosen), growth(terms, chosen, probe)
     return (
         f"What sharpening adds at each margin. On margins {low:.2f} to {high:.2f}, {int(chosen.sum()):,} of "

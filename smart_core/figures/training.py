@@ -18,6 +18,7 @@ from smart_core.figures.theme import SERIES, Style, plain
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words
 from smart_core.progress import Trace
+from smart_core.types import Vector
 
 POINTS_PER_LINE = 240
 """Epochs drawn per line: eight lines together stay light enough for SVG."""
@@ -30,11 +31,7 @@ LOOKS: dict[str, Style] = {
 """Objective's label -> its style in every figure; others are drawn like the fourth of the series."""
 
 
-def divergence_chart(
-    traces: Traces,
-    objectives: Sequence[str] = ("nll", "charbonnier"),
-    **look: Unpack[Look],
-) -> Chart:
+def divergence_chart(traces: Traces, objectives: Sequence[str] = ("nll", "charbonnier"), **look: Unpack[Look]) -> Chart:
     """ECE (above) and NLL (below) at every epoch of training on each objective.
 
     Validation is drawn and, as thin lines, test if the traces recorded it (`test_ece`, `test_nll`). A marker stands at
@@ -60,9 +57,7 @@ def divergence_chart(
 
 
 def gradient_chart(
-    traces: Traces,
-    objectives: Sequence[str] = ("softece", "charbonnier"),
-    **look: Unpack[Look],
+    traces: Traces, objectives: Sequence[str] = ("softece", "charbonnier"), **look: Unpack[Look]
 ) -> Chart:
     """The training loss (above) and its gradient's norm (below, logarithmic) at every epoch, one line per objective."""
     lines = [(1, "objective", "loss", "loss"), (2, "gradient_norm", "gradient norm", "gradient norm")]
@@ -110,9 +105,7 @@ def drawn_epochs(epochs: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(1, epochs, min(epochs, POINTS_PER_LINE)).round().astype(np.int64))
 
 
-def _line(
-    name: str, key: str, words: str, epochs: NDArray[np.int64], shown: NDArray[np.float64], *, first: bool
-) -> go.Scatter:
+def _line(name: str, key: str, words: str, epochs: NDArray[np.int64], shown: Vector, *, first: bool) -> go.Scatter:
     look, thin = _look(name), key.startswith("test_")
     label = f"trained on {plain(name)}" + (", test" if thin else "")
     return go.Scatter(
@@ -128,7 +121,7 @@ def _line(
     )
 
 
-def _lowest(name: str, ece: NDArray[np.float64]) -> go.Scatter:
+def _lowest(name: str, ece: Vector) -> go.Scatter:
     look, epoch = _look(name), int(np.nanargmin(ece))
     return go.Scatter(
         x=[epoch + 1],

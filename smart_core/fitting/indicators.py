@@ -14,7 +14,7 @@ from torch import Tensor
 from smart_core.device import precise, rows_per_chunk, to_tensor
 from smart_core.errors import CalibrationError
 from smart_core.progress import Run
-from smart_core.types import Logits
+from smart_core.types import Logits, Vector
 
 LARGEST = 1e32
 """Inputs of a temperature map are clipped to +-this: far beyond any useful value, and small enough that neither
@@ -117,7 +117,7 @@ class Standardizer:
         return (values - self.mean) / self.std
 
 
-def scalar_indicator(name: str, logits: NDArray[Any]) -> NDArray[np.float64]:
+def scalar_indicator(name: str, logits: NDArray[Any]) -> Vector:
     """(N,) values of an indicator that is one number per sample; `all_logits` is not, and is refused."""
     scalars = [known for known, indicator in INDICATORS.items() if indicator.scalar]
     if name not in scalars:

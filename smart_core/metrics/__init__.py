@@ -25,14 +25,7 @@ from smart_core.metrics.smooth_calibration import (
     smce_witness,
 )
 from smart_core.metrics.smooth_ece import SmoothReliability, smece, smooth_reliability
-from smart_core.metrics.surrogate import (
-    b_lambda,
-    b_lambda_bound,
-    charbonnier_soft_ece,
-    eps_agg,
-    h_continuous,
-    soft_ece,
-)
+from smart_core.metrics.surrogate import b_lambda, b_lambda_bound, charbonnier_soft_ece, eps_agg, h_continuous, soft_ece
 
 if TYPE_CHECKING:
     from smart_core.metrics.uncertainty import (

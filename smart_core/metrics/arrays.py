@@ -11,7 +11,7 @@ from torch import Tensor, bfloat16
 
 from smart_core.errors import CalibrationError
 from smart_core.kernels.row_reading import RowStatistics, read_rows
-from smart_core.types import FloatArray, IntArray
+from smart_core.types import BoolArray, FloatArray, IntArray, Vector
 
 ROUNDING = 1e-6
 """Largest distance from [0, 1] of a float32 softmax value that still counts as rounding."""
@@ -101,7 +101,7 @@ def confidences(values: Values) -> FloatArray:
     return np.clip(p, 0, 1)
 
 
-def confidence_and_correct(confidence: Values, correct: Values) -> tuple[FloatArray, NDArray[np.float64]]:
+def confidence_and_correct(confidence: Values, correct: Values) -> tuple[FloatArray, Vector]:
     """Return confidences in [0, 1] in their own precision, and correctness as float64 zeros and ones."""
     p, a = as_vector(confidence, "confidences"), as_vector(correct, "correctness values").astype(np.float64)
     if p.shape != a.shape:
@@ -112,14 +112,14 @@ def confidence_and_correct(confidence: Values, correct: Values) -> tuple[FloatAr
     return p, a
 
 
-def residuals(confidence: Values, correct: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def residuals(confidence: Values, correct: Values) -> tuple[Vector, Vector]:
     """Return confidences p and residuals a - p, both float64."""
     own_precision, a = confidence_and_correct(confidence, correct)
     p = own_precision.astype(np.float64)
     return p, a - p
 
 
-def losses(values: Values, name: str) -> NDArray[np.float64]:
+def losses(values: Values, name: str) -> Vector:
     """Return one finite float64 number per sample."""
     vector = as_vector(values, f"{name} values").astype(np.float64)
     if vector.size == 0:
@@ -157,7 +157,7 @@ def probabilities_and_labels(probs: Values, labels: Values) -> tuple[FloatArray,
     return matrix, whole, rows
 
 
-def top_label(probs: Values, labels: Values) -> tuple[FloatArray, NDArray[np.bool_]]:
+def top_label(probs: Values, labels: Values) -> tuple[FloatArray, BoolArray]:
     """Return the confidence max_k p_k and the correctness [argmax_k p_k == y] of each row; ties go to the first class.
 
     >>> confidence, correct = top_label([[0.7, 0.3], [0.4, 0.6]], [0, 0])

@@ -39,12 +39,7 @@ class SmoothBand:
 
 
 def bootstrap_reliability_band(
-    confidence: Values,
-    correct: Values,
-    bins: int = 15,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
+    confidence: Values, correct: Values, bins: int = 15, resamples: int = 2000, level: float = 0.95, seed: int = 0
 ) -> ReliabilityBand:
     """Return the band of the accuracy of each equal-width bin; reweighted, it follows Beta(h + 1/2, n - h + 1/2).
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from smart_core.metrics.arrays import MetricError, Values, as_vector, confidence_and_correct
-from smart_core.types import FloatArray, IntArray
+from smart_core.types import FloatArray, IntArray, Vector
 
 MOST_BINS = 1000
 
@@ -63,14 +63,14 @@ class Reliability:
     `gap` is confidence minus accuracy: positive where the model is over-confident.
     """
 
-    edges: NDArray[np.float64]
+    edges: Vector
     count: IntArray
-    confidence: NDArray[np.float64]
-    accuracy: NDArray[np.float64]
-    gap: NDArray[np.float64]
+    confidence: Vector
+    accuracy: Vector
+    gap: Vector
 
     @property
-    def weight(self) -> NDArray[np.float64]:
+    def weight(self) -> Vector:
         """Share of the samples in each bin, n_b / N."""
         return np.asarray(self.count / self.count.sum(), dtype=np.float64)
 

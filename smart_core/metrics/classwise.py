@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from smart_core.kernels.row_reading import compiled_for
 from smart_core.metrics.arrays import MetricError, Values, probabilities_and_labels
 from smart_core.metrics.binning import bin_edges, check_bins
+from smart_core.types import Vector
 
 HISTOGRAM_CHUNK = 1 << 20
 """Probabilities that are scattered at a time."""
@@ -84,13 +85,13 @@ class ClasswiseHistogram:
         self.sum_y += self._scatter(labels * self.bins + _bin_of(p_label, edges), None)
         self.samples += probs.shape[0]
 
-    def _scatter(self, cell: torch.Tensor, weights: torch.Tensor | None) -> NDArray[np.float64]:
+    def _scatter(self, cell: torch.Tensor, weights: torch.Tensor | None) -> Vector:
         """Return the sums per (class, bin) of the weights, or of ones, by flat cell number."""
         sums = torch.bincount(cell, weights, minlength=self.classes * self.bins)
         # an empty scatter returns integers, whatever the weights
         return np.asarray(sums.double().cpu().numpy().reshape(self.classes, self.bins))
 
-    def per_class(self) -> NDArray[np.float64]:
+    def per_class(self) -> Vector:
         """Return the binary ECE of each column, (K,)."""
         if self.samples == 0:
             raise MetricError("There are no samples; a calibration metric needs at least one.")

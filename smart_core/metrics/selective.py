@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.metrics.arrays import Values, confidence_and_correct
+from smart_core.types import Vector
 
 
-def risk_coverage(confidence: Values, correct: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def risk_coverage(confidence: Values, correct: Values) -> tuple[Vector, Vector]:
     """Return the coverage k/N and the risk (share of errors among the k most confident samples), k = 1..N.
 
     Samples of equal confidence have no order. Each counts with the mean error of its group: the expectation of the

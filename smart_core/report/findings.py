@@ -8,9 +8,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
 from smart_core.analysis.diagnosis import Diagnosis, diagnose
 from smart_core.analysis.margin_groups import MarginGroup, margin_edges, margin_groups
 from smart_core.calibrators import TemperatureCalibrator
@@ -25,6 +22,7 @@ from smart_core.experiments.running import Settings
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
 from smart_core.progress import Run
+from smart_core.types import Vector
 
 CONSTANT = ("vanilla", "ts")
 """Temperature methods that have one temperature for all samples."""
@@ -103,7 +101,7 @@ class Findings:
         return row.typical(self.metric) if kept else row.evaluations[0]
 
     @cached_property
-    def margin_edges(self) -> NDArray[np.float64]:
+    def margin_edges(self) -> Vector:
         """Edges of the margin groups."""
         return margin_edges(self.before.margin)
 

@@ -27,8 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.device import rows_per_chunk
 from smart_core.errors import CalibrationError
-
-Array = NDArray[np.float64]
+from smart_core.types import Vector
 
 INTERVAL = "interval"
 HALF_LINE = "half-line"
@@ -76,11 +75,11 @@ class TemperatureBounds:
     """The closed interval of feasible T for each margin; both ends are NaN where no T is feasible."""
 
     case: str
-    lower: Array
-    upper: Array
+    lower: Vector
+    upper: Vector
 
     @property
-    def width(self) -> Array:
+    def width(self) -> Vector:
         """Upper minus lower end; infinite in the second case."""
         return np.asarray(self.upper - self.lower)
 
@@ -98,19 +97,14 @@ def temperature_bounds(margin: ArrayLike, target: float, classes: int) -> Temper
     m = np.atleast_1d(np.asarray(margin, dtype=np.float64))
     if (m < 0).any() or np.isnan(m).any():
         raise CalibrationError("A margin is the largest minus the second largest logit: never negative, never NaN.")
-    case = case_of(target, classes)
-    nothing = np.full(m.shape, np.nan)
-    if case == IMPOSSIBLE:
-        return TemperatureBounds(case, nothing, nothing)
-    if case == TIES_ONLY:
-        return TemperatureBounds(case, np.where(m == 0, 0.0, np.nan), np.where(m == 0, np.inf, np.nan))
-    low, high = bound_slopes(target, classes)
-    if case == HALF_LINE:
-        return TemperatureBounds(case, m * low, np.full(m.shape, np.inf))
-    return TemperatureBounds(case, np.where(m > 0, m * low, np.nan), np.where(m > 0, m * high, np.nan))
+    case, (low, high) = case_of(target, classes), bound_slopes(target, classes)
+    at_zero = {HALF_LINE: (0.0, math.inf), TIES_ONLY: (0.0, math.inf)}.get(case, (math.nan, math.nan))
+    with np.errstate(invalid="ignore"):  # 0 times infinity, which is not used
+        lower, upper = (np.where(m > 0, m * slope, end) for slope, end in zip((low, high), at_zero, strict=True))
+    return TemperatureBounds(case, lower, upper)
 
 
-def target_temperature(logits: ArrayLike, target: float) -> Array:
+def target_temperature(logits: ArrayLike, target: float) -> Vector:
     """Return (N,) T with max softmax(z / T) = target; NaN where no T > 0 gives it.
 
     With d_j = z_j - z_M over the rivals j != M, beta = 1/T solves h(beta) = log S for
@@ -127,12 +121,10 @@ def target_temperature(logits: ArrayLike, target: float) -> Array:
     if case_of(target, z.shape[1]) not in (INTERVAL, HALF_LINE):
         return np.full(len(z), np.nan)
     size = rows_per_chunk(z.shape[1])
-    return np.concatenate(
-        [_solve(z[start : start + size], target) for start in range(0, len(z), size)] or [np.empty(0)]
-    )
+    return np.concatenate([_solve(z[start : start + size], target) for start in range(0, max(len(z), 1), size)])
 
 
-def _solve(logits: NDArray[np.generic], target: float) -> Array:
+def _solve(logits: NDArray[np.generic], target: float) -> Vector:
     log_s = math.log1p(-target) - math.log(target)
     z = logits.astype(np.float64)
     rows, top = np.arange(len(z)), z.argmax(axis=1)
@@ -165,9 +157,9 @@ class TargetStudy:
 
     target: float
     classes: int
-    indicators: dict[str, Array]
+    indicators: dict[str, Vector]
     """margin, max logit, normalised max logit: (N,) each."""
-    temperature: Array
+    temperature: Vector
     """(N,)"""
     unsolved: int
     """The number of rows that reach the target at no temperature."""

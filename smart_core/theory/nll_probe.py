@@ -36,9 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.device import rows_per_chunk
 from smart_core.errors import CalibrationError
 from smart_core.metrics.smooth_calibration import smce
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from smart_core.types import BoolArray, Vector
 
 STEEPEST = 1.5
 """The largest slope of s."""
@@ -49,9 +47,9 @@ STEPS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
 class Probe(Protocol):
     """psi and its slope, on [0, 1]."""
 
-    def __call__(self, p: Array, /) -> Array: ...
+    def __call__(self, p: Vector, /) -> Vector: ...
 
-    def slope(self, p: Array, /) -> Array: ...
+    def slope(self, p: Vector, /) -> Vector: ...
 
 
 @dataclass(frozen=True)
@@ -84,24 +82,24 @@ class Plateau:
         """
         return cls(low, high, -depth, STEEPEST * depth)
 
-    def __call__(self, p: ArrayLike) -> Array:
+    def __call__(self, p: ArrayLike) -> Vector:
         """Return psi(p)."""
         x = self._inward(np.asarray(p, dtype=np.float64))
         return np.asarray(self.height * x**2 * (3 - 2 * x))
 
-    def slope(self, p: ArrayLike) -> Array:
+    def slope(self, p: ArrayLike) -> Vector:
         """Return psi'(p)."""
         at = np.asarray(p, dtype=np.float64)
         x = self._inward(at)
         side = np.where(at < self.low, 1.0, -1.0)
         return np.asarray(side * self.height * 6 * x * (1 - x) / self.ramp)
 
-    def on_ramp(self, p: ArrayLike) -> Mask:
+    def on_ramp(self, p: ArrayLike) -> BoolArray:
         """Return where psi is neither 0 nor on its plateau: the transition band."""
         x = self._inward(np.asarray(p, dtype=np.float64))
         return np.asarray((x > 0) & (x < 1))
 
-    def _inward(self, p: Array) -> Array:
+    def _inward(self, p: Vector) -> Vector:
         """Return 0 outside the ramps, 1 on the plateau, and the fraction of the ramp between them."""
         outside = np.maximum(np.maximum(self.low - p, p - self.high), 0.0)
         return np.asarray(np.clip(1 - outside / self.ramp, 0.0, 1.0))
@@ -111,27 +109,27 @@ class Plateau:
 class LocalTerms:
     """What the derivatives need of each sample; all (N,)."""
 
-    confidence: Array
+    confidence: Vector
     """p."""
-    correct: Array
+    correct: Vector
     """a, or r_X where the truth is known."""
-    nll: Array
+    nll: Vector
     """-log q_Y."""
-    margin: Array
+    margin: Vector
     """m = z_(1) - z_(2)."""
-    gap: Array
+    gap: Vector
     """g = t_(1) - t_(2) = m / T, the runner-up gap."""
-    spread: Array
+    spread: Vector
     """Delta = t_(2) - t_(K), the spread of the logits below the top one."""
-    pull: Array
+    pull: Vector
     """<t>_q - t_Y."""
-    advantage: Array
+    advantage: Vector
     """t_M - <t>_q."""
 
     def __len__(self) -> int:
         return len(self.confidence)
 
-    def within(self, low: float, high: float) -> Mask:
+    def within(self, low: float, high: float) -> BoolArray:
         """Return the slice A: margins from `low` to `high`, both included."""
         return np.asarray((self.margin >= low) & (self.margin <= high))
 
@@ -144,7 +142,7 @@ class Estimate:
     error: float
 
     @classmethod
-    def of(cls, contributions: Array) -> Estimate:
+    def of(cls, contributions: Vector) -> Estimate:
         n = len(contributions)
         return cls(float(contributions.mean()), float(contributions.std() / math.sqrt(n)))
 
@@ -166,7 +164,7 @@ def local_terms(logits: ArrayLike, labels: ArrayLike, temperature: ArrayLike) ->
     return LocalTerms(*(np.concatenate(column) for column in zip(*chunks, strict=True)))
 
 
-def _chunk(logits: NDArray[np.generic], labels: NDArray[np.int64], temperature: Array) -> tuple[Array, ...]:
+def _chunk(logits: NDArray[np.generic], labels: NDArray[np.int64], temperature: Vector) -> tuple[Vector, ...]:
     """Return the columns of `LocalTerms`. Logits are relative to the top one, so t_M = 0 and nothing overflows."""
     z = logits.astype(np.float64)
     rows, top = np.arange(len(z)), z.argmax(axis=1)
@@ -190,31 +188,25 @@ def _chunk(logits: NDArray[np.generic], labels: NDArray[np.int64], temperature: 
     )
 
 
-def nll_contributions(terms: LocalTerms, chosen: Mask) -> Array:
-    """Return 1_A (<t>_q - t_Y) of each sample."""
-    return np.asarray(np.where(chosen, terms.pull, 0.0))
-
-
-def probe_contributions(terms: LocalTerms, chosen: Mask, probe: Probe) -> Array:
-    """Return 1_A p (t_M - <t>_q) (psi'(p) (a - p) - psi(p)) of each sample."""
+def probe_contributions(terms: LocalTerms, probe: Probe) -> Vector:
+    """Return p (t_M - <t>_q) (psi'(p) (a - p) - psi(p)) of each sample."""
     p = terms.confidence
-    rate = p * terms.advantage * (probe.slope(p) * (terms.correct - p) - probe(p))
-    return np.asarray(np.where(chosen, rate, 0.0))
+    return p * terms.advantage * (probe.slope(p) * (terms.correct - p) - probe(p))
 
 
-def nll_derivative(terms: LocalTerms, chosen: Mask) -> Estimate:
+def nll_derivative(terms: LocalTerms, chosen: BoolArray) -> Estimate:
     """Return d/ds NLL at s = 1; it is negative where sharpening the slice lowers the NLL.
 
     >>> terms = local_terms([[2.0, 0.0], [2.0, 0.0]], [0, 0], temperature=1.0)   # both right, so sharpening helps
     >>> round(nll_derivative(terms, terms.within(0, 5)).value, 3)
     -0.238
     """
-    return Estimate.of(nll_contributions(terms, chosen))
+    return Estimate.of(np.where(chosen, terms.pull, 0.0))
 
 
-def probe_derivative(terms: LocalTerms, chosen: Mask, probe: Probe) -> Estimate:
+def probe_derivative(terms: LocalTerms, chosen: BoolArray, probe: Probe) -> Estimate:
     """Return d/ds E[(a - p_s) psi(p_s)] at s = 1."""
-    return Estimate.of(probe_contributions(terms, chosen, probe))
+    return Estimate.of(np.where(chosen, probe_contributions(terms, probe), 0.0))
 
 
 def witness(terms: LocalTerms, probe: Probe) -> Estimate:
@@ -223,7 +215,7 @@ def witness(terms: LocalTerms, probe: Probe) -> Estimate:
     return Estimate.of((terms.correct - p) * probe(p))
 
 
-def growth(terms: LocalTerms, chosen: Mask, probe: Probe) -> Estimate:
+def growth(terms: LocalTerms, chosen: BoolArray, probe: Probe) -> Estimate:
     """Return d/ds |E[(a - p_s) psi(p_s)]| at s = 1; it is positive where sharpening the slice raises the witness."""
     rate = probe_derivative(terms, chosen, probe)
     return Estimate(math.copysign(1.0, witness(terms, probe).value) * rate.value, rate.error)
@@ -233,18 +225,18 @@ def growth(terms: LocalTerms, chosen: Mask, probe: Probe) -> Estimate:
 class ScalingPath:
     """NLL, witness and smCE of all samples as the slice is scaled; all (S,)."""
 
-    s: Array
-    nll: Array
-    witness: Array
+    s: Vector
+    nll: Vector
+    witness: Vector
     """E[(a - p_s) psi(p_s)], signed."""
-    smce: Array
+    smce: Vector
 
 
 def scaling_path(
     logits: ArrayLike,
     labels: ArrayLike,
     temperature: ArrayLike,
-    chosen: Mask,
+    chosen: BoolArray,
     probe: Probe,
     steps: Sequence[float] = STEPS,
 ) -> ScalingPath:

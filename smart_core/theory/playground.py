@@ -10,21 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smart_core.analysis.temperature_curve import map_at
 from smart_core.calibrators import get, select
-from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
 from smart_core.data.logitset import Part
 from smart_core.data.simulate import Law, Simulated, law_named, simulate
 from smart_core.errors import CalibrationError, Cancelled
 from smart_core.evaluation import evaluate
+from smart_core.experiments.results import OverSeeds
 from smart_core.experiments.running import failure, fit_part
 from smart_core.progress import CancelToken, Progress, Run
-
-Array = NDArray[np.float64]
+from smart_core.types import Vector
 
 DEFAULT_METHODS = ("vanilla", "ts", "smart", "isotonic")
 TEST_ROWS = 10_000
@@ -48,7 +46,7 @@ def knot_law(margins: Sequence[float], temperatures: Sequence[float]) -> Law:
         raise CalibrationError("A law needs two or more knots at rising margins, each with a temperature above 0.")
     through = PchipInterpolator(at, np.log(t))
 
-    def drawn(margin: Array) -> Array:
+    def drawn(margin: Vector) -> Vector:
         return np.asarray(np.exp(through(np.clip(np.asarray(margin, dtype=np.float64), at[0], at[-1]))))
 
     return drawn
@@ -71,18 +69,18 @@ class Playground:
     sizes: tuple[int, ...]
     """Validation rows, rising."""
     classes: int
-    error: Array
+    error: Vector
     """(methods, sizes, seeds): E|p - q*| over the test rows."""
-    conditional: Array
+    conditional: Vector
     """The same shape: E|p - E[q* | p]|, what the ECE estimates."""
-    x: Array
+    x: Vector
     """(P,) margins at which the recovered curves are compared with the law."""
-    truth: Array
+    truth: Vector
     """(P,) T*(x)."""
-    density_edges: Array
-    density: Array
+    density_edges: Vector
+    density: Vector
     """Fraction of test rows between neighbouring edges."""
-    smart: dict[int, Array] = field(default_factory=dict)
+    smart: dict[int, Vector] = field(default_factory=dict)
     """Size -> (finished seeds, P) temperatures of SMART."""
     ts: dict[int, float] = field(default_factory=dict)
     """Size -> the T of temperature scaling with the first seed."""
@@ -90,13 +88,9 @@ class Playground:
     """Method -> why it could not be fitted."""
     complete: bool = False
 
-    def mean(self, conditional: bool = False) -> Array:
+    def mean(self, conditional: bool = False) -> Vector:
         """Return (methods, sizes) means over the finished seeds; NaN where none is finished."""
-        values = self.conditional if conditional else self.error
-        known = np.isfinite(values)
-        count = known.sum(axis=2)
-        total = np.where(known, values, 0.0).sum(axis=2)
-        return np.asarray(np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0))
+        return OverSeeds.of(self.conditional if conditional else self.error).mean
 
     def recovery(self, size: int) -> float:
         """Return the mean over test rows and seeds of |log T_SMART - log T*|: 0.1 is about 10 % of the temperature."""
@@ -189,7 +183,7 @@ def _unfitted(
     )
 
 
-def law_at(law: str | Law, margin: Array) -> Array:
+def law_at(law: str | Law, margin: Vector) -> Vector:
     """Return T*(m) of a law by name or function."""
     return np.asarray(law_named(law)(margin), dtype=np.float64)
 
@@ -197,7 +191,7 @@ def law_at(law: str | Law, margin: Array) -> Array:
 def _fill(
     result: Playground, cell: tuple[int, int, int], id: str, drawn: Part, test: Simulated, part: Part, run: Run
 ) -> None:
-    _, size, seed = cell
+    rows, seed = result.sizes[cell[1]], cell[2]
     try:
         fitted = fit_part(get(id, seed=seed), drawn, run=run).calibrator
         evaluation = evaluate(fitted, part, classwise=False)
@@ -208,12 +202,8 @@ def _fill(
         return
     result.error[cell] = test.true_calibration_error(evaluation.confidence, evaluation.prediction)
     result.conditional[cell] = test.conditional_calibration_error(evaluation.confidence, evaluation.prediction)
-    _keep_curve(result, result.sizes[size], fitted, part)
-
-
-def _keep_curve(result: Playground, size: int, fitted: Calibrator, part: Part) -> None:
     if isinstance(fitted, SMART):
-        known = result.smart.get(size, np.empty((0, len(result.x))))
-        result.smart[size] = np.vstack([known, map_at(fitted, result.x)])
-    if isinstance(fitted, TS) and size not in result.ts:
-        result.ts[size] = float(np.asarray(fitted.temperatures(part.logits[:1]))[0])
+        known = result.smart.get(rows, np.empty((0, len(result.x))))
+        result.smart[rows] = np.vstack([known, map_at(fitted, result.x)])
+    elif isinstance(fitted, TS):
+        result.ts.setdefault(rows, float(fitted.temperature_[0]))

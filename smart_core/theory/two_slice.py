@@ -37,10 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smart_core.theory.nll_probe import (
-    Array,
     Estimate,
     LocalTerms,
-    Mask,
     Plateau,
     local_terms,
     nll_derivative,
@@ -48,6 +46,7 @@ from smart_core.theory.nll_probe import (
     probe_derivative,
     witness,
 )
+from smart_core.types import BoolArray, Vector
 
 Range = tuple[float, float]
 
@@ -133,7 +132,7 @@ class TwoSlice:
         return -self.weighted_u + self.weighted_o + self.weighted_gap + self.weighted_spread
 
 
-def two_slice(terms: LocalTerms, chosen: Mask, under: Range, probe: Plateau) -> TwoSlice:
+def two_slice(terms: LocalTerms, chosen: BoolArray, under: Range, probe: Plateau) -> TwoSlice:
     """Return the terms on the slice `chosen`, for J_U = `under` and J_O the plateau of the probe.
 
     In a range without samples the gap is NaN, which meets no condition.
@@ -173,7 +172,7 @@ def two_slice(terms: LocalTerms, chosen: Mask, under: Range, probe: Plateau) -> 
     )
 
 
-def counterexample_rows() -> tuple[Array, NDArray[np.int64]]:
+def counterexample_rows() -> tuple[Vector, NDArray[np.int64]]:
     """Return the logits and labels of the counterexample.
 
     The rows have two classes and T = 1, so that Delta_G = 0. J_U holds rows at p = 0.6 that are always right, where
@@ -230,14 +229,13 @@ def find_conflict(
     if not start.size:
         return None
     nll = _scores(-terms.pull[order], start, stop)
-    everything = np.ones(len(terms), dtype=np.bool_)
     best: FoundSlice | None = None
     for probe in default_probes() if probes is None else probes:
         base = witness(terms, probe)
         if base.error == 0.0:
             continue
         sign = math.copysign(1.0, base.value)
-        rise = _scores(sign * probe_contributions(terms, everything, probe)[order], start, stop)
+        rise = _scores(sign * probe_contributions(terms, probe)[order], start, stop)
         score = np.minimum(np.minimum(nll, rise), abs(base.value) / base.error)
         place = int(score.argmax())
         if best is None or score[place] > best.score:
@@ -246,7 +244,7 @@ def find_conflict(
     return best
 
 
-def _windows(margin: Array, correct: Array, windows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _windows(margin: Vector, correct: Vector, windows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first and one-past-last index of every window of the sorted margins.
 
     Windows begin and end at quantiles, never between equal margins, and have enough outcomes of both kinds.
@@ -260,7 +258,7 @@ def _windows(margin: Array, correct: Array, windows: int) -> tuple[NDArray[np.in
     return start[enough], stop[enough]
 
 
-def _scores(values: Array, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Array:
+def _scores(values: Vector, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Vector:
     """Return the mean over all samples of the values inside each window, in standard errors of that mean."""
     n = len(values)
     total, squares = (np.concatenate([[0.0], np.cumsum(each)]) for each in (values, values**2))
@@ -269,7 +267,7 @@ def _scores(values: Array, start: NDArray[np.int64], stop: NDArray[np.int64]) ->
     return np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
 
 
-def underconfident_range(terms: LocalTerms, chosen: Mask, over: Range, step: float = 0.05) -> Range:
+def underconfident_range(terms: LocalTerms, chosen: BoolArray, over: Range, step: float = 0.05) -> Range:
     """Return J_U of a slice: the range of confidence beside J_O, on a grid, with the largest rho_U mu_U.
 
     Where no range outside J_O holds a sample, it is the first cell of the grid.
