@@ -16,7 +16,7 @@ from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments import Comparison, paper
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
 from smart_core.formatting import join_words
-from smart_core.metrics import reliability
+from smart_core.metrics.binning import reliability
 
 navigation.enter()
 

@@ -17,7 +17,7 @@ from smart_core.figures import (
     smooth_reliability,
 )
 from smart_core.formatting import percent
-from smart_core.metrics import reliability
+from smart_core.metrics.binning import reliability
 
 navigation.enter()
 

@@ -13,6 +13,8 @@ import os
 from importlib import import_module
 from typing import Any
 
+from smart_core.lazy import attach
+
 __version__ = "0.1.0"
 
 SLEEPING_THREADS = {
@@ -29,69 +31,56 @@ The libraries read these variables when they are loaded, so they are set before 
 for _name, _value in SLEEPING_THREADS.items():
     os.environ.setdefault(_name, _value)
 
-_HOMES = {
-    "load": "smart_core.data.document",
-    "LogitSet": "smart_core.data.logitset",
-    "Part": "smart_core.data.logitset",
-    "Notice": "smart_core.data.logitset",
-    "simulate": "smart_core.data.simulate",
-    "simulate_set": "smart_core.data.simulate",
-    "SmartError": "smart_core.errors",
-    "LogitFileError": "smart_core.errors",
-    "CalibrationError": "smart_core.errors",
-    "CalibratorFileError": "smart_core.errors",
-    "Cancelled": "smart_core.errors",
-    "load_calibrator": "smart_core.calibrators.store",
-    "Evaluation": "smart_core.evaluation",
-    "evaluate": "smart_core.evaluation",
-    "diagnose": "smart_core.analysis.diagnosis",
-    "compare": "smart_core.experiments.compare",
-    "benchmark": "smart_core.experiments.benchmark",
-    "recommend": "smart_core.experiments.recommend",
-    "sensitivity": "smart_core.experiments.sensitivity",
-    "ablation": "smart_core.experiments.ablation",
-    "data_efficiency": "smart_core.experiments.data_efficiency",
-    "shift": "smart_core.experiments.shift",
-    "traces": "smart_core.experiments.traces",
-    "runtime": "smart_core.experiments.runtime",
-    "correlate": "smart_core.analysis.correlation",
-    "carlini_wagner_l2": "smart_core.attacks",
-}
+_own, _names, _ = attach(
+    __name__,
+    {
+        "data.document": "load",
+        "data.logitset": "LogitSet Part Notice",
+        "data.simulate": "simulate simulate_set",
+        "errors": "SmartError LogitFileError CalibrationError CalibratorFileError Cancelled",
+        "calibrators.store": "load_calibrator",
+        "evaluation": "Evaluation evaluate",
+        "analysis.diagnosis": "diagnose",
+        "analysis.correlation": "correlate",
+        "experiments.compare": "compare",
+        "experiments.benchmark": "benchmark",
+        "experiments.recommend": "recommend",
+        "experiments.sensitivity": "sensitivity",
+        "experiments.ablation": "ablation",
+        "experiments.data_efficiency": "data_efficiency",
+        "experiments.shift": "shift",
+        "experiments.traces": "traces",
+        "experiments.runtime": "runtime",
+        "attacks": "carlini_wagner_l2",
+    },
+)
 _MODULES = {
-    "analysis": "smart_core.analysis",
-    "calibrators": "smart_core.calibrators",
-    "correlation": "smart_core.analysis.correlation",
-    "data": "smart_core.data",
-    "experiments": "smart_core.experiments",
-    "export": "smart_core.export",
-    "figures": "smart_core.figures",
-    "indicators": "smart_core.fitting.indicators",
-    "metrics": "smart_core.metrics",
-    "objectives": "smart_core.fitting.objectives",
-    "paper": "smart_core.experiments.paper",
-    "profile": "smart_core.fitting.profile",
-    "report": "smart_core.report",
+    **{
+        name: name
+        for name in ["analysis", "calibrators", "data", "experiments", "export", "figures", "metrics", "report"]
+    },
+    "correlation": "analysis.correlation",
+    "indicators": "fitting.indicators",
+    "objectives": "fitting.objectives",
+    "paper": "experiments.paper",
+    "profile": "fitting.profile",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `import smart_core` stays fast, and the command line's help faster still."""
+    """Import on first use."""
     if name == "__all__":
         return __dir__()
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-    elif name in _MODULES:
-        value = import_module(_MODULES[name])
-    elif name[:1].isupper() and name in _methods():
-        value = _methods()[name]
+    if name in _MODULES:
+        value = import_module(f"{__name__}.{_MODULES[name]}")
     else:
-        raise AttributeError(f"module 'smart_core' has no attribute '{name}'")
+        value = _methods()[name] if name[:1].isupper() and name in _methods() else _own(name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, *_MODULES, *_methods(), "__version__"])
+    return sorted([*_names(), *_MODULES, *_methods(), "__version__"])
 
 
 def _methods() -> dict[str, Any]:

@@ -25,8 +25,7 @@ from smart_core.analysis.temperature_curve import temperature_curve as compute_t
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
-from smart_core.metrics import bootstrap_reliability_band
-from smart_core.metrics.bands import ReliabilityBand
+from smart_core.metrics.bands import ReliabilityBand, bootstrap_reliability_band
 
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:

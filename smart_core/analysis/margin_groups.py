@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import first_few
-from smart_core.metrics import Interval, interval, noise_floor
 from smart_core.metrics.binned import ece
 from smart_core.metrics.binning import bin_edges, bin_index
+from smart_core.metrics.uncertainty import Interval, interval, noise_floor
 from smart_core.types import IntArray, Matrix, Vector
 
 GROUPS = 6

@@ -25,7 +25,7 @@ from smart_core.fitting.indicators import INDICATORS, LARGEST, Standardizer
 from smart_core.fitting.objectives import OBJECTIVES, Objective
 from smart_core.fitting.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
 from smart_core.fitting.training import MIN_IMPROVEMENT, Gradient, Schedule, train
-from smart_core.metrics import ece
+from smart_core.metrics.binned import ece
 from smart_core.progress import Run
 from smart_core.types import Logits
 

@@ -17,8 +17,8 @@ from smart_core.experiments.method_result import MethodResult as MethodResult
 from smart_core.experiments.recommend import AgainstModel, Recommendation, recommend
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import Settings, check_count, failure
-from smart_core.metrics import Floor, compare_all
 from smart_core.metrics.binning import check_bins
+from smart_core.metrics.uncertainty import Floor, compare_all
 from smart_core.progress import CancelToken, Progress, Run
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from smart_core.errors import Cancelled
 from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
-from smart_core.metrics import Floor, Interval, interval, noise_floor
+from smart_core.metrics.uncertainty import Floor, Interval, interval, noise_floor
 from smart_core.progress import Run
 
 CELLS_KEPT_UP_TO = 2000

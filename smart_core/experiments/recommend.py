@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from smart_core.calibrators import methods
 from smart_core.evaluation import CALIBRATION_ERRORS, METRICS, Evaluation, metric_value
 from smart_core.formatting import join_words, percent, plural
-from smart_core.metrics import compare_all, paired_difference
+from smart_core.metrics.uncertainty import compare_all, paired_difference
 
 if TYPE_CHECKING:
     from smart_core.experiments.compare import Comparison

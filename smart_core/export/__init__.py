@@ -5,39 +5,25 @@ A module is loaded when one of its names is first used: scikit-learn and pandas 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from smart_core.errors import ExportError, SmartError
+from smart_core.lazy import attach
 
 if TYPE_CHECKING:
     from smart_core.calibrators import Calibrator
 
-_HOMES = {
-    "CalibratedLogits": "sklearn_estimator",
-    "CalibratorModule": "torch_module",
-    "as_module": "torch_module",
-    "comparison_csv": "tables",
-    "comparison_json": "tables",
-    "comparison_latex": "tables",
-    "numpy_source": "numpy_code",
-    "onnx_bytes": "onnx_model",
-    "onnx_refusal": "onnx_model",
-    "save_onnx": "onnx_model",
-    "save_probabilities": "probabilities",
-}
-
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "sklearn_estimator": "CalibratedLogits",
+        "torch_module": "CalibratorModule as_module",
+        "tables": "comparison_csv comparison_json comparison_latex",
+        "numpy_code": "numpy_source",
+        "onnx_model": "onnx_bytes onnx_refusal save_onnx",
+        "probabilities": "save_probabilities",
+    },
+)
 
 
 def check_exportable(calibrator: Calibrator) -> None:

@@ -20,8 +20,8 @@ from smart_core.evaluation import HEADLINE, METRICS, Evaluation
 from smart_core.experiments import Ablation, Comparison, MethodResult, Runtime, SeedTable, Sensitivity, Shift, Traces
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
-from smart_core.metrics import Floor, Interval
 from smart_core.metrics.classwise import ClasswiseCells, group_number
+from smart_core.metrics.uncertainty import Floor, Interval
 from smart_core.progress import Trace
 
 T = TypeVar("T")

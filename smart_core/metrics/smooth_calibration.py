@@ -19,7 +19,6 @@ a weighted L1 isotonic regression of the cumulated residuals, which one heap sol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
@@ -64,21 +63,20 @@ def smce_from_residuals(points: Vector, mass: Vector) -> float:
     outside = float(gaps @ np.abs(inner - between))
     if total < 0:
         between = -between
-    return abs(total) + outside + _rising_l1_fit(between.tolist(), gaps.tolist())[0]
+    return abs(total) + outside + _rising_l1_fit(between.tolist(), gaps.tolist())
 
 
-def _rising_l1_fit(values: list[float], weights: list[float]) -> tuple[float, list[float]]:
-    """Return min over h_1 <= h_2 <= ... of sum_j w_j |v_j - h_j|, and for each j the best h_j if it were the last.
+def _rising_l1_fit(values: list[float], weights: list[float]) -> float:
+    """Return min over h_1 <= h_2 <= ... of sum_j w_j |v_j - h_j|.
 
     The heap holds the kinks (place, change of slope) of x -> min over h_1 <= ... <= h_j <= x; adding
     w |x - v| puts a kink of 2 w at v, and cutting the rising end takes slope w off the rightmost kinks.
     """
     kinks: list[tuple[float, float]] = []  # (-place, slope): a min-heap whose top is the rightmost kink
-    error, best = 0.0, []
+    error = 0.0
     for value, weight in zip(values, weights, strict=True):
         if not kinks or -kinks[0][0] <= value:
             heappush(kinks, (-value, weight))  # 2 w pushed, w of it cut off at once, at no cost
-            best.append(value)
             continue
         heappush(kinks, (-value, 2 * weight))
         left = weight
@@ -93,48 +91,7 @@ def _rising_l1_fit(values: list[float], weights: list[float]) -> tuple[float, li
             heappop(kinks)
             if left <= 0.0:
                 break
-        best.append(-kinks[0][0])
-    return error, best
-
-
-@dataclass(frozen=True)
-class Witness:
-    """The function phi that attains smCE, at the distinct confidences `points`, and smCE itself."""
-
-    points: Vector
-    phi: Vector
-    value: float
-
-
-def smce_witness(confidence: Values, correct: Values) -> Witness:
-    """Return a maximising phi, from the best monotone h by complementary slackness.
-
-    With C_n >= 0 and psi = 1 - phi: psi = 0 wherever h rises, psi rises at full slope where C_j > h_j,
-    falls at full slope where C_j < h_j, and is only Lipschitz where they are equal. The largest such psi is
-    a shortest path.
-
-    >>> smce_witness([0.6, 0.8], [1, 0]).phi.round(12).tolist()
-    [-0.8, -1.0]
-    """
-    points, mass = residual_mass(confidence, correct)
-    value = smce_from_residuals(points, mass)
-    cumulated, gaps = np.cumsum(mass), np.diff(points)
-    sign = -1.0 if cumulated[-1] < 0 else 1.0
-    cumulated *= sign
-    total, inner = float(cumulated[-1]), cumulated[:-1]
-    best = _rising_l1_fit(np.clip(inner, 0.0, total).tolist(), gaps.tolist())[1]
-    fit = np.minimum.accumulate(np.append(best, total)[::-1])[::-1]
-    rises = np.diff(fit, prepend=0.0) > 0
-    if not rises.any():  # no net residual: phi is fixed up to a constant only
-        rises[0] = True
-    side = np.sign(inner - fit[:-1])
-    up = np.append(0.0, np.cumsum(np.where(side < 0, -gaps, gaps)))
-    down = np.append(0.0, np.cumsum(np.where(side > 0, gaps, -gaps)))
-    from_left = up - np.maximum.accumulate(np.where(rises, up, -np.inf))
-    from_right = down - np.maximum.accumulate(np.where(rises, down, -np.inf)[::-1])[::-1]
-    psi = np.minimum(from_left, from_right)
-    psi -= psi.min()
-    return Witness(points, sign * (1.0 - psi), value)
+    return error
 
 
 def smce_batch(points: Vector, mass: Vector) -> Vector:

@@ -41,8 +41,8 @@ from smart_core.figures.seed_tables import sensitivity_heatmap
 from smart_core.figures.temperature import temperature_chart
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import MISSING, percent, plural, shorten
-from smart_core.metrics import reliability as reliability_table
 from smart_core.metrics.bands import bootstrap_reliability_band
+from smart_core.metrics.binning import reliability as reliability_table
 from smart_core.progress import CancelToken, Progress, Run
 from smart_core.report.findings import Findings, Options, findings
 

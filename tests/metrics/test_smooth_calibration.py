@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import diags, vstack
 
-from smart_core.metrics.smooth_calibration import smce, smce_batch, smce_from_residuals, smce_witness
+from smart_core.metrics.smooth_calibration import smce, smce_batch, smce_from_residuals
 from tests.metrics.samples import Pair, forecasts, small_sets
 
 HIGHS = 1e-7
@@ -74,33 +74,6 @@ def test_one_confidence_everywhere() -> None:
 def test_both_signs_are_covered() -> None:
     assert smce([0.3] * 10, [1] * 10) == pytest.approx(0.7)
     assert smce([0.3] * 10, [0] * 10) == pytest.approx(0.3)
-
-
-@settings(max_examples=80)
-@given(small_sets())
-def test_witness_is_a_probe_that_attains_the_programme(pair: Pair) -> None:
-    p, a = pair
-    witness = smce_witness(p, a)
-    assert np.abs(witness.phi).max() <= 1 + 1e-12
-    assert (np.abs(np.diff(witness.phi)) <= np.diff(witness.points) + 1e-12).all()
-    attained = float(np.mean((a - p) * witness.phi[np.searchsorted(witness.points, p)]))
-    assert attained == pytest.approx(programme_of_samples(p, a), abs=HIGHS)
-
-
-@pytest.mark.parametrize(("correct", "expected"), [([0, 1], 0.125 * 0.5), ([1, 0], 0.375 * 0.5)])
-def test_witness_of_residuals_that_cancel_exactly(correct: list[int], expected: float) -> None:
-    witness = smce_witness([0.25, 0.75], correct)
-    assert witness.value == pytest.approx(expected)
-    assert np.abs(witness.phi).max() <= 1
-    assert abs(witness.phi[1] - witness.phi[0]) == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
-def test_witness_of_many_samples_attains_the_programme(shift: float) -> None:
-    p, a = forecasts(1500, seed=11, shift=shift)
-    witness = smce_witness(p, a)
-    attained = float(np.mean((a - p) * witness.phi[np.searchsorted(witness.points, p)]))
-    assert attained == pytest.approx(programme_of_samples(p, a), abs=HIGHS)
 
 
 @given(small_sets())
