@@ -106,19 +106,8 @@ def evaluate(
             columns.append(_vectors(calibrator, logits, probabilities, labels))
             if run is not None:
                 run.tick(sum(len(column[0]) for column in columns) / len(part), "evaluating on test")
-    confidence, prediction, correct, nll, brier, margins, temperature = (
-        np.concatenate(column) for column in zip(*columns, strict=True)
-    )
-    return Evaluation(
-        confidence,
-        prediction,
-        correct,
-        nll.astype(np.float64),
-        brier.astype(np.float64),
-        margins,
-        temperature if isinstance(calibrator, TemperatureCalibrator) else None,
-        cells,
-    )
+    vectors: Any = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    return replace(Evaluation(*vectors), cells=cells)
 
 
 def _vectors(
@@ -126,28 +115,20 @@ def _vectors(
 ) -> tuple[NDArray[Any], ...]:
     """One chunk's columns, in the order of the fields of `Evaluation`."""
     confidence, prediction = probabilities.max(dim=1)
-    temperature = torch.ones_like(confidence)
-    if isinstance(calibrator, TemperatureCalibrator):
-        temperature = calibrator._temperatures(logits)
-    columns = (
-        confidence,
-        prediction,
-        prediction == labels,
-        label_losses(calibrator, logits, probabilities, labels, temperature),
-        label_brier(probabilities, labels),
-        margin(logits),
-        temperature,
-    )
+    temperature = [calibrator._temperatures(logits)] if isinstance(calibrator, TemperatureCalibrator) else []
+    losses = label_losses(logits, probabilities, labels, *temperature), label_brier(probabilities, labels)
+    wide = (loss.cpu().double() for loss in losses)
+    columns = (confidence, prediction, prediction == labels, *wide, margin(logits), *temperature)
     return tuple(column.cpu().numpy() for column in columns)
 
 
 def label_losses(
-    calibrator: Calibrator, logits: Tensor, probabilities: Probabilities, labels: Tensor, temperature: Tensor
+    logits: Tensor, probabilities: Probabilities, labels: Tensor, temperature: Tensor | None = None
 ) -> Tensor:
     """Per-sample NLL. Temperature methods take it in log space, where small probabilities do not vanish;
     for the others a label given probability 0 costs 708.4 nats (see `smart_core.metrics.proper`)."""
     index = labels.unsqueeze(1)
-    if isinstance(calibrator, TemperatureCalibrator):
+    if temperature is not None:
         scaled = (logits - logits.amax(dim=1, keepdim=True)) / temperature.unsqueeze(1)
         return (torch.logsumexp(scaled, dim=1, keepdim=True) - scaled.gather(1, index)).squeeze(1)
     label_probability = probabilities.gather(1, index).squeeze(1).cpu().double()
@@ -189,54 +170,38 @@ def _classwise(evaluation: Evaluation, bins: int) -> float:
     return evaluation.cells.ece()
 
 
+def _binned(metric: Callable[[Any, Any, int], float]) -> Callable[[Evaluation, int], float]:
+    return lambda evaluation, bins: metric(evaluation.confidence, evaluation.correct, bins)
+
+
+def _unbinned(metric: Callable[[Any, Any], float]) -> Callable[[Evaluation, int], float]:
+    return lambda evaluation, bins: metric(evaluation.confidence, evaluation.correct)
+
+
+def _mean(name: str) -> Callable[[Evaluation, int], float]:
+    return lambda evaluation, bins: float(np.mean(getattr(evaluation, name)))
+
+
 METRICS: dict[str, Metric] = {
-    "ece": Metric(
-        "ECE",
-        lambda e, bins: ece(e.confidence, e.correct, bins),
-        "Mean gap between confidence and accuracy over equal-width bins.",
-        binned=True,
-    ),
-    "adaece": Metric(
-        "AdaECE",
-        lambda e, bins: adaece(e.confidence, e.correct, bins),
-        "The same gap over bins that hold equally many samples.",
-        binned=True,
-    ),
+    "ece": Metric("ECE", _binned(ece), "Mean gap between confidence and accuracy over equal-width bins.", binned=True),
+    "adaece": Metric("AdaECE", _binned(adaece), "The same gap over bins that hold equally many samples.", binned=True),
     "cece": Metric("cwECE", _classwise, "Mean over classes of the ECE of each class's own probability.", binned=True),
-    "nll": Metric(
-        "NLL", lambda e, bins: float(np.mean(e.nll)), "Mean of minus the log probability of the label.", percent=False
-    ),
-    "brier": Metric(
-        "Brier",
-        lambda e, bins: float(np.mean(e.brier)),
-        "Mean squared distance of the row from the label.",
-        percent=False,
-    ),
+    "nll": Metric("NLL", _mean("nll"), "Mean of minus the log probability of the label.", percent=False),
+    "brier": Metric("Brier", _mean("brier"), "Mean squared distance of the row from the label.", percent=False),
     "smce": Metric(
         "smCE",
-        lambda e, bins: smce(e.confidence, e.correct),
+        _unbinned(smce),
         "Largest correlation of the residual with a 1-Lipschitz probe of the confidence; exact, no bins.",
     ),
     "smece": Metric(
         "SmoothECE",
-        lambda e, bins: smece(e.confidence, e.correct),
+        _unbinned(smece),
         "Gap after kernel smoothing whose width is the error itself; no bins to choose.",
     ),
-    "accuracy": Metric(
-        "Accuracy", lambda e, bins: float(np.mean(e.correct)), "Share of correct predictions.", higher_is_better=True
-    ),
-    "mce": Metric("MCE", lambda e, bins: mce(e.confidence, e.correct, bins), "Largest gap of any bin.", binned=True),
-    "ece_l2": Metric(
-        "L2 ECE",
-        lambda e, bins: ece_l2_debiased(e.confidence, e.correct, bins),
-        "Root mean square gap over bins, debiased.",
-        binned=True,
-    ),
-    "aurc": Metric(
-        "AURC",
-        lambda e, bins: aurc(e.confidence, e.correct),
-        "Mean error rate when the least confident samples are refused.",
-    ),
+    "accuracy": Metric("Accuracy", _mean("correct"), "Share of correct predictions.", higher_is_better=True),
+    "mce": Metric("MCE", _binned(mce), "Largest gap of any bin.", binned=True),
+    "ece_l2": Metric("L2 ECE", _binned(ece_l2_debiased), "Root mean square gap over bins, debiased.", binned=True),
+    "aurc": Metric("AURC", _unbinned(aurc), "Mean error rate when the least confident samples are refused."),
 }
 """Every metric by the name that scripts, tables and links use."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from smart_core.errors import Cancelled
+
+T = TypeVar("T")
 
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and a short description."""
@@ -80,3 +82,24 @@ class Run:
         child = Run(self.progress, self.cancel, span=(low + width * start, low + width * stop))
         child.trace = self.trace
         return child
+
+    def each(self, items: Sequence[T]) -> Iterator[tuple[T, Run]]:
+        """Every item with its part of this computation, of which all have an equal share."""
+        for number, item in enumerate(items):
+            yield item, self.part(number / len(items), (number + 1) / len(items))
+
+
+def attempt(compute: Callable[[], T]) -> T | Exception:
+    """What `compute` returns, or the error that it raised, so that one failure does not cost other results.
+
+    A cancellation is raised.
+
+    >>> attempt(lambda: 1 / 2), attempt(lambda: 1 / 0)
+    (0.5, ZeroDivisionError('division by zero'))
+    """
+    try:
+        return compute()
+    except Cancelled:
+        raise
+    except Exception as error:
+        return error

@@ -176,8 +176,7 @@ def compare(
     run = Run(progress, cancel)
     results: dict[str, MethodResult] = {}
     try:
-        for number, id in enumerate(ids):
-            part = run.part(number / len(ids), (number + 1) / len(ids))
+        for id, part in run.each(ids):
             results[id] = evaluate_method(
                 id, data, seeds, bins=bins, settings=(settings or {}).get(id), device=device, run=part, cache=cache
             )

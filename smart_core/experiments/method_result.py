@@ -16,12 +16,11 @@ from smart_core import __version__
 from smart_core.calibrators import get, methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
-from smart_core.errors import Cancelled
 from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
 from smart_core.metrics.uncertainty import Floor, Interval, interval, noise_floor
-from smart_core.progress import Run
+from smart_core.progress import Run, attempt
 
 CELLS_KEPT_UP_TO = 2000
 """Classes up to which a row keeps the classwise sums of its first seed: 8 kB per class."""
@@ -134,20 +133,16 @@ def evaluate_method(
     reason = unavailable(id, data)
     if reason is not None:
         return MethodResult(id, available=False, reason=reason)
-    wanted = seeds_for(id, seeds)
     row = MethodResult(id, available=True)
     seconds: list[float] = []
     intervals: dict[str, list[Interval]] = {name: [] for name in HEADLINE}
     failures: list[str] = []
-    for number, seed in enumerate(wanted):
-        span = run.part(number / len(wanted), (number + 1) / len(wanted))
-        try:
-            fit, evaluation = _one_seed(id, data, seed, bins, settings, device, span, cache)
-        except Cancelled:
-            raise
-        except Exception as error:
-            failures.append(f"Seed {seed}: {failure(error)}")
+    for seed, span in run.each(seeds_for(id, seeds)):
+        found = attempt(partial(_one_seed, id, data, seed, bins, settings, device, span, cache))
+        if isinstance(found, Exception):
+            failures.append(f"Seed {seed}: {failure(found)}")
             continue
+        fit, evaluation = found
         seconds.append(fit.seconds)
         row.calibrators.append(fit.calibrator)
         row.evaluations.append(bounded(evaluation, seed))
@@ -225,13 +220,11 @@ def _measure(
 
 def _or_notice(compute: Callable[[], T], missing: str, notices: list[str]) -> T | None:
     """The number, or None and a notice, so that one that cannot be computed does not cost the others."""
-    try:
-        return compute()
-    except Cancelled:
-        raise
-    except Exception as error:
-        notices.append(f"{missing}: {failure(error)}")
+    found = attempt(compute)
+    if isinstance(found, Exception):
+        notices.append(f"{missing}: {failure(found)}")
         return None
+    return found
 
 
 def _over_seeds(intervals: Sequence[Interval]) -> Interval:

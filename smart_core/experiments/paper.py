@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from smart_core.errors import SmartError
 from smart_core.experiments.results import SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 
-if TYPE_CHECKING:
-    import pandas as pd
+Table = TypeVar("Table", bound=SeedTable)
 
 DEFAULT = (0.05, 1e-3)
 """The paper's sigma and delta."""
@@ -105,23 +104,16 @@ class PaperGrid(Sensitivity):
     """Label of the table in the paper."""
 
 
-def rows(
-    *,
-    dataset: str | None = None,
-    model: str | None = None,
-    metric: str | None = None,
-    method: str | None = None,
-    variant: str | None = None,
-    table: str | None = None,
-) -> tuple[PaperValue, ...]:
-    """The paper's numbers that match every name given, in its order.
+def rows(**fields: str) -> tuple[PaperValue, ...]:
+    """The paper's numbers whose fields have these values, in its order.
 
     Without `table` one setting may come back several times: the paper reports it in several tables.
+
+    >>> [row.printed for row in rows(table="hyperparam_resnet50", variant="sigma=0.05 delta=0.001")]
+    ['0.61']
     """
-    own = ALIASES.get(dataset, dataset) if dataset else None
-    wanted = {"dataset": own, "model": model, "metric": metric, "method": method, "variant": variant, "table": table}
-    asked = [(name, value) for name, value in wanted.items() if value is not None]
-    return tuple(row for row in _all() if all(getattr(row, name) == value for name, value in asked))
+    wanted = fields | ({"dataset": ALIASES.get(fields["dataset"], fields["dataset"])} if "dataset" in fields else {})
+    return tuple(row for row in _all() if all(getattr(row, name) == value for name, value in wanted.items()))
 
 
 def table_name(label: str) -> str:
@@ -138,49 +130,38 @@ def models() -> tuple[Model, ...]:
     return tuple(dict.fromkeys(Model(row.dataset, row.model) for row in _all() if row.model))
 
 
-def frame(figures: Iterable[PaperValue] | None = None) -> pd.DataFrame:
-    """The values (all of them by default) as a table, one per row."""
-    import pandas as pd
-
-    chosen = _all() if figures is None else figures
-    return pd.DataFrame([vars(row) for row in chosen], columns=list(PaperValue.__dataclass_fields__))
-
-
 def sensitivity_grid(dataset: str = "ImageNet", model: str = "ResNet-50") -> PaperGrid:
     """The paper's ECE over sigma and delta for one of its two networks."""
     cells = [row for row in rows(dataset=dataset, model=model, method="smart") if row.variant.startswith("sigma=")]
-    if not cells:
-        raise SmartError(
-            f"The paper has no sensitivity table for {dataset} {model}; it has ResNet-50 and ViT-B/16 on ImageNet."
-        )
-    at = {row: tuple(float(part.split("=")[1]) for part in row.variant.split()) for row in cells}
-    sigmas, deltas = (tuple(sorted({place[axis] for place in at.values()})) for axis in (0, 1))
-    grid = PaperGrid.empty("sigma", "delta", sigmas, deltas, 1, ("ece",))
+    at = {tuple(float(part.split("=")[1]) for part in row.variant.split()): row.value for row in cells}
+    grid = _filled(PaperGrid, "sigma", "delta", at, f"sensitivity table for {dataset} {model}")
     grid.table = cells[0].table
-    for row, (sigma, delta) in at.items():
-        grid.metrics["ece"][sigmas.index(sigma), deltas.index(delta), 0] = row.value
     return grid
 
 
 def objectives(model: str = "ResNet-50") -> SeedTable:
     """The paper's ECE of TS, PTS and SMART under six objectives, as our own ablation gives it."""
-    return _pivot(
-        [row for row in rows(table="imagenet_ece_losses") if row.model == model], "method", "objective", model
-    )
+    found = rows(table="imagenet_ece_losses", model=model)
+    at = {(row.method, row.variant.removeprefix("objective=")): row.value for row in found}
+    return _filled(SeedTable, "method", "objective", at, f"table of objectives for {model}")
 
 
 def indicators() -> SeedTable:
     """The paper's ECE of SMART reading six indicators, networks in rows."""
-    return _pivot(rows(table="Ablation_study_for_alternative_input"), "model", "indicator", "")
+    found = rows(table="Ablation_study_for_alternative_input")
+    at = {(row.model, row.variant.removeprefix("indicator=")): row.value for row in found}
+    return _filled(SeedTable, "model", "indicator", at, "table of indicators")
 
 
-def _pivot(figures: Iterable[PaperValue], row_name: str, column_name: str, model: str) -> SeedTable:
-    found = {(getattr(row, row_name), row.variant.removeprefix(f"{column_name}=")): row.value for row in figures}
-    if not found:
-        raise SmartError(f"The paper has no table of objectives for {model}; it has ResNet-50 and ViT-B/16.")
-    names, columns = (tuple(dict.fromkeys(key[axis] for key in found)) for axis in (0, 1))
-    table = SeedTable.empty(row_name, column_name, names, columns, 1, ("ece",))
-    for (name, column), value in found.items():
+def _filled(
+    kind: type[Table], row_name: str, column_name: str, at: Mapping[tuple[Any, ...], float], what: str
+) -> Table:
+    """A table of the ECE by (row, column)."""
+    if not at:
+        raise SmartError(f"The paper has no {what}; it has ResNet-50 and ViT-B/16 on ImageNet.")
+    names, columns = (tuple(dict.fromkeys(place[axis] for place in at)) for axis in (0, 1))
+    table = kind.empty(row_name, column_name, names, columns, 1, ("ece",))
+    for (name, column), value in at.items():
         table.metrics["ece"][names.index(name), columns.index(column), 0] = value
     return table
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, islice
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,10 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import METRICS, evaluate
+from smart_core.experiments.smart_batch import Metrics, SmartBatch
 from smart_core.experiments.smart_batch import Settings as Settings
-from smart_core.experiments.smart_batch import SmartBatch
 from smart_core.metrics.binning import check_bins
-from smart_core.progress import Run
+from smart_core.progress import Run, attempt
 
 if TYPE_CHECKING:
     from smart_core.experiments.results import SeedTable
@@ -161,6 +162,15 @@ class Job:
         """The first column that the job fills, for jobs of a single cell."""
         return next(iter(self.targets))
 
+    def write(self, column: int, seed: int, result: Metrics | Exception) -> None:
+        """Write the metrics of one evaluation into the table, or the reason why there are none."""
+        cell = (self.row, column, seed)
+        if isinstance(result, Exception):
+            self.table.reasons[cell] = failure(result)
+            return
+        for name, values in self.table.metrics.items():
+            values[cell] = result[name]
+
 
 def fill(
     jobs: Sequence[Job],
@@ -208,56 +218,36 @@ def _do_together(jobs: Sequence[Job], batch: SmartBatch, run: Run) -> Iterator[J
         for job in jobs:
             of_job = list(islice(results, len(job.seeds)))  # nothing is written before all seeds are finished
             for seed, result in zip(job.seeds, of_job, strict=True):
-                cell = (job.row, job.column, seed)
-                if isinstance(result, Exception):
-                    job.table.reasons[cell] = failure(result)
-                    continue
-                for name, values in job.table.metrics.items():
-                    values[cell] = result[name]
+                job.write(job.column, seed, result)
             yield job
 
 
 def _do_singly(jobs: Sequence[Job], data: LogitSet, bins: int, device: str, run: Run) -> Iterator[Job]:
-    """The jobs in order, each when it is finished; a cancelled job is emptied."""
-    for number, job in enumerate(jobs):
-        try:
-            _do(job, data, bins, device, run.part(number / len(jobs), (number + 1) / len(jobs)))
-        except Cancelled:
-            _clear(job)
-            raise
+    """The jobs in order, each when it is finished."""
+    for job, span in run.each(jobs):
+        for column, seed, result in _results(job, data, bins, device, span):
+            job.write(column, seed, result)
         yield job
 
 
-def _do(job: Job, data: LogitSet, bins: int, device: str, run: Run) -> None:
-    for number, seed in enumerate(job.seeds):
-        span = run.part(number / len(job.seeds), (number + 1) / len(job.seeds))
-        try:
-            part = None if job.validation is None else job.validation(seed)
-            fit = fit_method(
-                job.method, data, seed=seed, settings=job.settings, device=device, run=span, validation=part
-            )
-        except Cancelled:
-            raise
-        except Exception as error:
-            for column in job.targets:
-                job.table.reasons[job.row, column, seed] = failure(error)
-            continue
+def _results(job: Job, data: LogitSet, bins: int, device: str, run: Run) -> list[tuple[int, int, Metrics | Exception]]:
+    """Column, seed and metrics of every evaluation: a cancelled job has none, as a mean over fewer seeds misleads."""
+    results: list[tuple[int, int, Metrics | Exception]] = []
+    for seed, span in run.each(job.seeds):
+        fit = attempt(partial(_fit, job, data, seed, device, span))
         for column, target in job.targets.items():
-            cell = (job.row, column, seed)
-            try:
-                evaluation = evaluate(fit.calibrator, target, bins=bins, run=Run(cancel=run.cancel))
-                for name, values in job.table.metrics.items():
-                    values[cell] = METRICS[name].value(evaluation, bins)
-            except Cancelled:
-                raise
-            except Exception as error:
-                job.table.reasons[cell] = failure(error)
+            if isinstance(fit, Exception):
+                results.append((column, seed, fit))
+            else:
+                results.append((column, seed, attempt(partial(_metrics, job, fit.calibrator, target, bins, run))))
+    return results
 
 
-def _clear(job: Job) -> None:
-    """Empty what a cancelled job has written: a mean over fewer seeds than its neighbours' would mislead."""
-    for column in job.targets:
-        for values in job.table.metrics.values():
-            values[job.row, column] = np.nan
-        for seed in job.seeds:
-            job.table.reasons.pop((job.row, column, seed), None)
+def _fit(job: Job, data: LogitSet, seed: int, device: str, run: Run) -> Fit:
+    part = None if job.validation is None else job.validation(seed)
+    return fit_method(job.method, data, seed=seed, settings=job.settings, device=device, run=run, validation=part)
+
+
+def _metrics(job: Job, calibrator: Calibrator, target: Part, bins: int, run: Run) -> Metrics:
+    evaluation = evaluate(calibrator, target, bins=bins, run=Run(cancel=run.cancel))
+    return {name: METRICS[name].value(evaluation, bins) for name in job.table.metrics}

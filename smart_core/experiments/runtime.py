@@ -81,26 +81,21 @@ def runtime(
     """
     ids = select(methods)
     check_count(repeats, "repeats")
-    run = Run(progress, cancel)
     result = Runtime({}, {})
-    for number, id in enumerate(ids):
+    for id, part in Run(progress, cancel).each(ids):
         reason = unavailable(id, data)
         if reason is not None:
             result.reasons[id] = reason
             continue
         try:
-            part = run.part(number / len(ids), (number + 1) / len(ids))
-            times = [
-                _times(id, data, seed, device, part.part(seed / repeats, (seed + 1) / repeats))
-                for seed in range(repeats)
-            ]
+            times = [_times(id, data, seed, device, span) for seed, span in part.each(range(repeats))]
         except Cancelled:
             result.complete = False
             break
         except Exception as error:
             result.reasons[id] = failure(error)
             continue
-        result.fit_seconds[id], result.apply_seconds[id] = (list(column) for column in zip(*times, strict=True))
+        result.fit_seconds[id], result.apply_seconds[id] = map(list, zip(*times, strict=True))
     return result
 
 

@@ -7,6 +7,7 @@ fit takes one pass of compiled loops over the test logits and makes no N x K mat
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,11 @@ from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.smart import SMART, Reading
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.device import resolve_device, to_tensor
-from smart_core.errors import Cancelled
 from smart_core.evaluation import METRICS, Evaluation
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.kernels.threads import share_each
 from smart_core.metrics.binning import bin_edges
-from smart_core.progress import Run
+from smart_core.progress import Run, attempt
 
 Settings = dict[str, Any]
 Metrics = dict[str, float]
@@ -52,38 +52,31 @@ class SmartBatch:
     def results(self, settings: Sequence[Settings], run: Run) -> Generator[Metrics | Exception]:
         """The metrics of one fit per settings, or the error it raised, in order and as they are finished."""
 
-        def one(chosen: Settings) -> Metrics | Exception:
+        def one(chosen: Settings) -> Metrics:
             smart, own_run = self._smart(chosen), Run(cancel=run.cancel)
-            try:
-                smart.fit_reading(self._readings[_key(smart)], own_run)
-                return self._evaluators[smart.indicator].metrics(smart, own_run)
-            except Cancelled:
-                raise
-            except Exception as error:
-                return error
+            smart.fit_reading(self._readings[_key(smart)], own_run)
+            return self._evaluators[smart.indicator].metrics(smart, own_run)
 
-        try:
-            for chosen in settings:
-                self._read(self._smart(chosen), run.part(0.0, 0.02))
-        except Cancelled:
-            raise
-        except Exception as error:
+        error = attempt(partial(self._read, settings, run.part(0.0, 0.02)))
+        if error is not None:
             yield from [error] * len(settings)
             return
-        yield from share_each(one, settings, run.part(0.02, 1.0), "fitting SMART")
+        fits = [partial(one, chosen) for chosen in settings]
+        yield from share_each(attempt, fits, run.part(0.02, 1.0), "fitting SMART")
 
     def _smart(self, settings: Settings) -> SMART:
         smart = get("smart", **{"device": self.device, **settings})
         assert isinstance(smart, SMART)
         return smart
 
-    def _read(self, smart: SMART, run: Run) -> None:
+    def _read(self, settings: Sequence[Settings], run: Run) -> None:
         """What fits and evaluations share, once for each indicator and start."""
-        if _key(smart) not in self._readings:
-            part = self.data.validation
-            self._readings[_key(smart)] = smart.read(smart._fit_data(part.logits, part.labels, None, None), run)
-        if smart.indicator not in self._evaluators:
-            self._evaluators[smart.indicator] = SmartEvaluator(self.data.test, smart.indicator, self.bins, run)
+        part = self.data.validation
+        for smart in map(self._smart, settings):
+            if _key(smart) not in self._readings:
+                self._readings[_key(smart)] = smart.read(smart._fit_data(part.logits, part.labels, None, None), run)
+            if smart.indicator not in self._evaluators:
+                self._evaluators[smart.indicator] = SmartEvaluator(self.data.test, smart.indicator, self.bins, run)
 
 
 def _key(smart: SMART) -> tuple[object, ...]:

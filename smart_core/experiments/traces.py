@@ -67,11 +67,9 @@ def traces(
     for objective in objectives:
         if objective not in OBJECTIVES:
             raise CalibrationError(f"There is no objective '{objective}'; the objectives are {' '.join(OBJECTIVES)}.")
-    run = Run(progress, cancel)
     result = Traces({})
-    for number, objective in enumerate(objectives):
+    for objective, part in Run(progress, cancel).each(objectives):
         chosen = {"epochs": epochs, "patience": None, **(settings or {}), "objective": objective}
-        part = run.part(number / len(objectives), (number + 1) / len(objectives))
         try:
             fit = fit_method("smart", data, seed=seed, settings=chosen, device=device, run=part, trace=True)
         except Cancelled:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from smart_core.evaluation import metric_named, metric_value, tick_format
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.figures.chart import Chart, Crowd, Look, band, curve, lay_out, line
-from smart_core.figures.seed_tables import best_cell, cell_words, label_of
+from smart_core.figures.seed_tables import best_cell, cell_numbers, cell_words, label_of
 from smart_core.figures.theme import ink, plain, style
 from smart_core.types import Vector
 
@@ -54,7 +54,7 @@ def efficiency_curves(
     figure.update_xaxes(title_text="validation samples", type="log", **_size_ticks(sizes))
     label = metric_named(name).label
     figure.update_yaxes(title_text=label, tickformat=tick_format(name), nticks=6, rangemode="tozero")
-    return Chart(figure, _alt(table, cells, name, floor), _table(table, cells, label), "efficiency")
+    return Chart(figure, _alt(table, cells, name, floor), _table(table, cells, name), "efficiency")
 
 
 def _size_ticks(sizes: Vector) -> dict[str, Any]:
@@ -96,18 +96,8 @@ def _alt(table: SeedTable, cells: OverSeeds, metric: str, floor: float | None) -
     return head + (": " + "; ".join(words) if words else "") + end
 
 
-def _table(table: SeedTable, cells: OverSeeds, label: str) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "method": method,
-                "validation samples": int(size),
-                label: cells.mean[i, j],
-                f"{label} std over seeds": cells.std[i, j],
-                "seeds": int(cells.seeds[i, j]),
-            }
-            for i, method in enumerate(table.rows)
-            for j, size in enumerate(table.columns)
-            if cells.seeds[i, j]
-        ]
-    )
+def _table(table: SeedTable, cells: OverSeeds, metric: str) -> pd.DataFrame:
+    """The points drawn, one per row."""
+    pairs = [{"method": method, "validation samples": int(size)} for method in table.rows for size in table.columns]
+    frame = pd.DataFrame(pairs).join(cell_numbers(cells, metric))
+    return frame[frame["seeds"] > 0].reset_index(drop=True)

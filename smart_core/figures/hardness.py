@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from smart_core.analysis.hardness import Hardness, trend
-from smart_core.figures.chart import Chart, Look, band, lay_out, legend_entry, marker
+from smart_core.figures.chart import Chart, Look, band, lay_out, legend_entry, line, marker
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.formatting import plural
@@ -102,20 +102,14 @@ def _trend(result: Hardness, bins: int, dark: bool) -> list[go.Scatter]:
         return []
     color = ink(dark).text
     quartiles = band(found.value, found.low, found.high, color, 0.14, name="quartiles", legendgroup="trend")
-    line = go.Scatter(
-        x=found.value,
-        y=found.median,
-        mode="lines",
-        line={"color": color, "width": 2.5},
-        name="median and quartiles",
+    span = "half of %{customdata[2]:,.0f} samples in %{customdata[0]:.4f}–%{customdata[1]:.4f}"
+    median = line(
+        *(found.value, found.median, "median and quartiles", color, 2.5),
         legendgroup="trend",
         customdata=np.column_stack([found.low, found.high, found.count]),
-        hovertemplate=(
-            "median %{y:.4f}<br>half of %{customdata[2]:,.0f} samples in %{customdata[0]:.4f}–%{customdata[1]:.4f}"
-            "<extra></extra>"
-        ),
+        hovertemplate=f"median %{{y:.4f}}<br>{span}<extra></extra>",
     )
-    return [quartiles, line]
+    return [quartiles, median]
 
 
 def _alt(result: Hardness, drawn: int) -> str:

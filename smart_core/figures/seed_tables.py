@@ -102,7 +102,7 @@ def sensitivity_heatmap(
     figure.update_xaxes(title_text="δ")
     figure.update_yaxes(title_text="σ")
     pairs = [(sigma, delta) for sigma in result.sigmas for delta in result.deltas]
-    table = pd.DataFrame([{"sigma": s, "delta": d} for s, d in pairs]).join(_numbers(cells, name))
+    table = pd.DataFrame([{"sigma": s, "delta": d} for s, d in pairs]).join(cell_numbers(cells, name))
     return Chart(figure, _sensitivity_alt(result, cells, name, best, default, source), table, "sensitivity")
 
 
@@ -170,10 +170,11 @@ def _transposed(table: SeedTable, metric: str) -> OverSeeds:
 def _transposed_table(table: SeedTable, cells: OverSeeds, metric: str) -> pd.DataFrame:
     """One cell per row, as drawn: the table's columns down the side."""
     pairs = [{table.row_name: row, table.column_name: column} for column in table.columns for row in table.rows]
-    return pd.DataFrame(pairs).join(_numbers(cells, metric))
+    return pd.DataFrame(pairs).join(cell_numbers(cells, metric))
 
 
-def _numbers(cells: OverSeeds, metric: str) -> pd.DataFrame:
+def cell_numbers(cells: OverSeeds, metric: str) -> pd.DataFrame:
+    """Mean, spread and number of seeds of every cell, row by row."""
     label = metric_named(metric).label
     columns = {label: cells.mean, f"{label} std over seeds": cells.std, "seeds": cells.seeds}
     return pd.DataFrame({name: values.ravel() for name, values in columns.items()})
@@ -305,29 +306,18 @@ def cell_inks(values: Vector, dark: bool, span: tuple[float, float] | None = Non
     """Black or white for each cell, row by row, whichever has more contrast on its colour; quiet where it has none.
 
     `span` is the range of the colour scale, by default that of the values."""
-    known = values[np.isfinite(values)]
-    low, high = span or ((float(known.min()), float(known.max())) if known.size else (0.0, 0.0))
-    inks = []
-    for value in values.ravel().tolist():
-        if not np.isfinite(value):
-            inks.append(ink(dark).quiet)
-            continue
-        # plotly gives a grid of one value the middle of the scale
-        light = _luminance((value - low) / (high - low) if high > low else 0.5, dark)
-        # WCAG: (light + .05) / .05 against black, 1.05 / (light + .05) against white
-        inks.append("#000000" if (light + 0.05) ** 2 > 0.05 * 1.05 else "#FFFFFF")
-    return inks
-
-
-def _luminance(place: float, dark: bool) -> float:
-    """WCAG's relative luminance of the colour scale at a place from 0 to 1."""
-    scale = sequential(dark)
-    parts = []
-    for start in (1, 3, 5):
-        stops = [int(color[start : start + 2], 16) / 255.0 for _, color in scale]
-        level = np.interp(place, [stop for stop, _ in scale], stops)
-        parts.append(level / 12.92 if level <= 0.04045 else ((level + 0.055) / 1.055) ** 2.4)
-    return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+    cells, known = values.ravel(), np.isfinite(values.ravel())
+    low, high = span or ((cells[known].min(), cells[known].max()) if known.any() else (0.0, 0.0))
+    # plotly gives a grid of one value the middle of the scale
+    place = np.where(known, (cells - low) / (high - low) if high > low else 0.5, 0.0)
+    stops, colors = zip(*sequential(dark), strict=True)
+    red_green_blue = np.array([list(bytes.fromhex(color[1:])) for color in colors]).T / 255
+    level = np.stack([np.interp(place, stops, channel) for channel in red_green_blue], axis=-1)
+    # WCAG's relative luminance; the contrast is (light + .05) / .05 against black, 1.05 / (light + .05) against white
+    linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+    light = linear @ [0.2126, 0.7152, 0.0722]
+    black_or_white = np.where((light + 0.05) ** 2 > 0.05 * 1.05, "#000000", "#FFFFFF")
+    return np.where(known, black_or_white, ink(dark).quiet).tolist()
 
 
 def _legend_entry(mark: Mark, dark: bool) -> go.Scatter:

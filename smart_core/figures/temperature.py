@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 import numpy as np
@@ -54,31 +54,27 @@ def temperature_chart(curves: Curves, ts: Temperatures = None, **look: Unpack[Lo
     >>> chart.table["quantity"].unique().tolist()[0], len(chart.table)
     ('T, mean over seeds', 121)
     """
-    _check(curves)
-    looks = _looks(curves)
-    low, high = _x_range(curves)
-    alone = len(curves) == 1
-    figure = panels()
-    for name, curve in curves.items():
-        for trace in _curve_traces(name, curve, looks[name], _seeds_drawn(curves, curve), alone=alone):
-            figure.add_trace(trace, row=1, col=1)
-        figure.add_trace(_density(name, curve, looks[name], alone=alone), row=2, col=1)
-    for trace in _ts_lines(ts, looks, low, high):
-        figure.add_trace(trace, row=1, col=1)
-    _shade_outside(figure, curves, low, high, look.get("dark", False))
-    lay_out(figure, look, 520, "temperature", bargap=0)
-    figure.update_xaxes(range=[low, high], nticks=7)
-    figure.update_xaxes(title_text=_indicator(curves).lower(), row=2, col=1)
-    figure.update_yaxes(title_text="temperature", nticks=6, row=1, col=1, **_y_axis(curves, ts))
-    figure.update_yaxes(title_text="samples", tickformat=".0%", nticks=3, rangemode="tozero", row=2, col=1)
-    return Chart(figure, _alt(curves, ts), _table(curves, ts), "temperature")
-
-
-def _check(curves: Curves) -> None:
     if not 1 <= len(curves) <= MOST:
         raise CalibrationError(f"{plural(len(curves), 'curve')} cannot be drawn in one figure; give 1 to {MOST}.")
     if len({curve.indicator for curve in curves.values()}) > 1:
         raise CalibrationError("The curves are against different indicators; give those of one indicator.")
+    looks, scaling = _looks(curves), _ts_values(ts, curves)
+    low = min(float(curve.edges[0]) for curve in curves.values())
+    high = max(float(curve.edges[-1]) for curve in curves.values())
+    alone = len(curves) == 1
+    figure = panels()
+    for name, curve in curves.items():
+        traces = _curve_traces(name, curve, looks[name], _seeds_drawn(curves, curve), alone=alone)
+        figure.add_traces(traces, rows=1, cols=1)
+        figure.add_trace(_density(name, curve, looks[name], alone=alone), row=2, col=1)
+    figure.add_traces(_ts_lines(scaling, looks, low, high), rows=1, cols=1)
+    _shade_outside(figure, curves, low, high, look.get("dark", False))
+    lay_out(figure, look, 520, "temperature", bargap=0)
+    figure.update_xaxes(range=[low, high], nticks=7)
+    figure.update_xaxes(title_text=_indicator(curves).lower(), row=2, col=1)
+    figure.update_yaxes(title_text="temperature", nticks=6, row=1, col=1, **_y_axis(curves, scaling))
+    figure.update_yaxes(title_text="samples", tickformat=".0%", nticks=3, rangemode="tozero", row=2, col=1)
+    return Chart(figure, _alt(curves, scaling), _table(curves, scaling), "temperature")
 
 
 def _indicator(curves: Curves) -> str:
@@ -93,16 +89,10 @@ def _looks(curves: Curves) -> dict[str, Style]:
     return dict(zip(curves, SERIES, strict=False))
 
 
-def _x_range(curves: Curves) -> tuple[float, float]:
-    low = min(float(curve.edges[0]) for curve in curves.values())
-    high = max(float(curve.edges[-1]) for curve in curves.values())
-    return low, high
-
-
-def _y_axis(curves: Curves, ts: Temperatures) -> dict[str, Any]:
+def _y_axis(curves: Curves, scaling: Mapping[str, float]) -> dict[str, Any]:
     """From 0, or logarithmic where temperatures differ by an order of magnitude and more."""
-    drawn = np.concatenate([np.ravel(part) for curve in curves.values() for part in (curve.mean, *_spread(curve))])
-    drawn = np.concatenate([drawn, list(_ts_values(ts, curves).values())])
+    parts = [part for curve in curves.values() for part in (curve.mean, *_spread(curve))]
+    drawn = np.concatenate([*parts, list(scaling.values())])
     drawn = drawn[drawn > 0.0]
     if drawn.size and drawn.max() > WIDE_RANGE * drawn.min():
         return {"type": "log", "dtick": "D2"}
@@ -192,7 +182,7 @@ def _density(name: str, curve: TemperatureCurve, look: Style, *, alone: bool) ->
     return outline(curve.edges, share, line=line, name=words, legendgroup=name, hoverinfo="skip")
 
 
-def _ts_values(ts: Temperatures, names: Mapping[str, object]) -> dict[str, float]:
+def _ts_values(ts: Temperatures, names: Iterable[str]) -> dict[str, float]:
     """Name -> T; the empty name stands for all curves."""
     if ts is None:
         return {}
@@ -201,9 +191,9 @@ def _ts_values(ts: Temperatures, names: Mapping[str, object]) -> dict[str, float
     return {"": float(ts)}
 
 
-def _ts_lines(ts: Temperatures, looks: Mapping[str, Style], low: float, high: float) -> list[go.Scatter]:
+def _ts_lines(scaling: Mapping[str, float], looks: Mapping[str, Style], low: float, high: float) -> list[go.Scatter]:
     lines = []
-    for name, value in _ts_values(ts, looks).items():
+    for name, value in scaling.items():
         words = f"TS on {plain(name)}, T = {value:.2f}" if name else f"TS, T = {value:.2f}"
         color = looks[name].color if name else style("ts").color
         lines.append(line([low, high], [value, value], words, color, 1.5, "7px,5px", legendgroup=f"{name}: TS"))
@@ -230,7 +220,7 @@ def _shade_outside(figure: go.Figure, curves: Curves, low: float, high: float, d
             figure.add_trace(entry, row=1, col=1)
 
 
-def _alt(curves: Curves, ts: Temperatures) -> str:
+def _alt(curves: Curves, scaling: Mapping[str, float]) -> str:
     label = _indicator(curves).lower()
     words = []
     for name, curve in curves.items():
@@ -244,12 +234,12 @@ def _alt(curves: Curves, ts: Temperatures) -> str:
             f"{x[least]:.2f}, highest {mean[most]:.2f} at {x[most]:.2f}; {r}"
             + (f"; {plural(curve.outside, 'test sample')} outside the validation range" if curve.outside else "")
         )
-    for name, value in _ts_values(ts, curves).items():
+    for name, value in scaling.items():
         words.append(f"TS uses {value:.2f} for all samples" + (f" of {shorten(name)}" if name else ""))
     return f"Learned temperature against {label}. " + ". ".join(words) + "."
 
 
-def _table(curves: Curves, ts: Temperatures) -> pd.DataFrame:
+def _table(curves: Curves, scaling: Mapping[str, float]) -> pd.DataFrame:
     """One number per row: the curve, the quantity, where, and the value."""
     label = _indicator(curves).lower()
     frames = []
@@ -269,6 +259,6 @@ def _table(curves: Curves, ts: Temperatures) -> pd.DataFrame:
         ]
     frames += [
         pd.DataFrame({"curve": [name or "TS"], "quantity": ["T of TS"], label: [np.nan], "value": [value]})
-        for name, value in _ts_values(ts, curves).items()
+        for name, value in scaling.items()
     ]
     return joined(frames)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Unpack
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -22,69 +23,39 @@ def certificate_chart(certificates: Mapping[str, Certificate], **look: Unpack[Lo
     """Two bars per method (by id): the terms of H + 2 B, and those of H_bin + eps_agg + 3 B; exact smCE on both."""
     if not certificates:
         raise CalibrationError("No calibrator was given; a certificate needs at least one.")
-    rows = [(id, form) for id in certificates for form in ("H", "bins")]
-    names = {row: f"{plain(style(row[0]).label)}, {'theorem' if row[1] == 'H' else 'bin means'}" for row in rows}
-    figure, dark = go.Figure(), look.get("dark", False)
-    for label, form, color, part in _parts(dark):
-        chosen = [row for row in rows if form in (row[1], "both")]
-        figure.add_bar(
-            y=[names[row] for row in chosen],
-            x=[part(certificates[row[0]], row[1]) for row in chosen],
-            orientation="h",
-            name=label,
-            marker={"color": color, "line": {"width": 0}},
-            hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
-        )
-    rim = {"width": 1, "color": ink(dark).background}
-    smce = [certificates[row[0]].smce for row in rows]
-    noise = [certificates[row[0]].label_noise for row in rows]
-    for label, values, mark in (
-        ("smCE", smce, {"symbol": "diamond", "size": 11, "color": ink(dark).text, "line": rim}),
-        ("label noise", noise, {"symbol": "line-ns-open", "size": 16, "color": ink(dark).text}),
+    dark, ids = look.get("dark", False), list(certificates)
+    found = [certificates[id] for id in ids]
+    theorem, bin_means = ([f"{plain(style(id).label)}, {form}" for id in ids] for form in ("theorem", "bin means"))
+    both = [name for pair in zip(theorem, bin_means, strict=True) for name in pair]
+    figure = go.Figure()
+    for label, color, names, values in (
+        ("H", SERIES[1].color, theorem, [one.h for one in found]),
+        ("H_bin", SERIES[0].color, bin_means, [one.bin_mean for one in found]),
+        ("ε_agg", SERIES[3].color, bin_means, [one.eps_agg for one in found]),
+        ("2 or 3 B_λ", ink(dark).quiet, both, [factor * one.b for one in found for factor in (2, 3)]),
     ):
-        figure.add_scatter(
-            y=[names[row] for row in rows],
-            x=values,
-            mode="markers",
-            name=label,
-            marker=mark,
-            hovertemplate=f"{label} %{{x:.4f}}<extra>%{{y}}</extra>",
-        )
-    lay_out(figure, look, 170 + ROW * len(rows), "certificate", barmode="stack", bargap=0.28)
+        hover = f"{label} %{{x:.4f}}<extra>%{{y}}</extra>"
+        bar = {"color": color, "line": {"width": 0}}
+        figure.add_bar(y=names, x=values, orientation="h", name=label, marker=bar, hovertemplate=hover)
+    text, rim = ink(dark).text, {"width": 1, "color": ink(dark).background}
+    for label, values, mark in (
+        ("smCE", [one.smce for one in found], {"symbol": "diamond", "size": 11, "color": text, "line": rim}),
+        ("label noise", [one.label_noise for one in found], {"symbol": "line-ns-open", "size": 16, "color": text}),
+    ):
+        hover = f"{label} %{{x:.4f}}<extra>%{{y}}</extra>"
+        figure.add_scatter(y=both, x=np.repeat(values, 2), mode="markers", name=label, marker=mark, hovertemplate=hover)
+    lay_out(figure, look, 170 + ROW * len(both), "certificate", barmode="stack", bargap=0.28)
     figure.update_layout(legend={"traceorder": "normal", "font": {"size": 13}})
-    order = [names[row] for row in rows]
-    figure.update_yaxes(autorange="reversed", tickmode="linear", dtick=1, categoryorder="array", categoryarray=order)
+    figure.update_yaxes(autorange="reversed", tickmode="linear", dtick=1, categoryorder="array", categoryarray=both)
     figure.update_xaxes(title_text="terms of the bound on smCE", rangemode="tozero", nticks=6)
     return Chart(figure, _alt(certificates), certificate_table(certificates), "certificate")
 
 
-def _parts(dark: bool) -> list[tuple[str, str, str, Callable[[Certificate, str], float]]]:
-    """Name, bar, colour and value of each term."""
-    return [
-        ("H", "H", SERIES[1].color, lambda found, form: found.h),
-        ("H_bin", "bins", SERIES[0].color, lambda found, form: found.bin_mean),
-        ("ε_agg", "bins", SERIES[3].color, lambda found, form: found.eps_agg),
-        ("2 or 3 B_λ", "both", ink(dark).quiet, lambda found, form: (2 if form == "H" else 3) * found.b),
-    ]
-
-
 def certificate_table(certificates: Mapping[str, Certificate]) -> pd.DataFrame:
     """One inequality per row: both sides, the slack, and whether it holds."""
-    return pd.DataFrame(
-        [
-            {
-                "method": id,
-                "source": step.source,
-                "inequality": step.statement,
-                "left": step.left,
-                "right": step.right,
-                "slack": step.slack,
-                "holds": step.holds,
-            }
-            for id, found in certificates.items()
-            for step in found.steps()
-        ]
-    )
+    steps = [(id, step) for id, found in certificates.items() for step in found.steps()]
+    rows = [(id, one.source, one.statement, one.left, one.right, one.slack, one.holds) for id, one in steps]
+    return pd.DataFrame(rows, columns=["method", "source", "inequality", "left", "right", "slack", "holds"])
 
 
 def _alt(certificates: Mapping[str, Certificate]) -> str:

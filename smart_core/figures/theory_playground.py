@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from smart_core.figures.chart import Array, Chart, Look, curve, lay_out, line, panels
-from smart_core.figures.theme import ink, plain, style, translucent
+from smart_core.figures.chart import Array, Chart, Look, bars, curve, lay_out, line, panels
+from smart_core.figures.theme import ink, plain, style
 from smart_core.formatting import join_words, percent, plural
 from smart_core.theory.playground import Playground
 
@@ -36,17 +36,10 @@ def recovery_chart(result: Playground, size: int | None = None, **look: Unpack[L
     truth = {"hovertemplate": hover.format("T*", "truth")}
     lines.append(line(x, result.truth, "the truth T*(m)", colors.text, 2.5, "8px,4px", **truth))
     figure = panels(heights=(0.8, 0.2)).add_traces(lines, rows=1, cols=1)
-    figure.add_bar(
-        x=(result.density_edges[:-1] + result.density_edges[1:]) / 2,
-        y=result.density,
-        marker={"color": translucent(colors.quiet, 0.6), "line": {"width": 0}},
-        name="test samples",
-        showlegend=False,
-        hovertemplate="%{y:.1%} of the samples around %{x:.1f}<extra></extra>",
-        row=2,
-        col=1,
-    )
-    lay_out(figure, look, 440, "recovery", bargap=0.08)
+    around = "%{y:.1%} of the samples around %{x:.1f}<extra></extra>"
+    drawn = result.density_edges, result.density, colors.quiet, 0.6
+    figure.add_trace(bars(*drawn, name="test samples", showlegend=False, hovertemplate=around), row=2, col=1)
+    lay_out(figure, look, 440, "recovery")
     figure.update_yaxes(title_text="temperature", rangemode="tozero", nticks=6, row=1, col=1)
     figure.update_yaxes(title_text="samples", tickformat=".0%", nticks=3, row=2, col=1)
     figure.update_xaxes(title_text="margin", row=2, col=1)
@@ -117,18 +110,6 @@ def _error_alt(result: Playground, mean: Array) -> str:
 
 def _error_table(result: Playground, conditional: bool) -> pd.DataFrame:
     values = result.conditional if conditional else result.error
-    return pd.DataFrame(
-        [
-            {
-                "method": id,
-                "validation samples": size,
-                "seed": seed,
-                "true calibration error": float(values[i, j, seed]),
-            }
-            for i, id in enumerate(result.methods)
-            for j, size in enumerate(result.sizes)
-            for seed in range(values.shape[2])
-            if np.isfinite(values[i, j, seed])
-        ],
-        columns=["method", "validation samples", "seed", "true calibration error"],
-    )
+    cells = np.argwhere(np.isfinite(values)).tolist()
+    rows = [(result.methods[i], result.sizes[j], seed, values[i, j, seed]) for i, j, seed in cells]
+    return pd.DataFrame(rows, columns=["method", "validation samples", "seed", "true calibration error"])

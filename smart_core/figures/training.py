@@ -96,17 +96,13 @@ def _drawn(
     return figure, runs, joined(frames)
 
 
-def _look(name: str) -> Style:
-    return LOOKS.get(name, SERIES[3])
-
-
 def drawn_epochs(epochs: int) -> NDArray[np.int64]:
     """The epochs (from 1) that are drawn: all, or evenly spread ones with the first and the last."""
     return np.unique(np.linspace(1, epochs, min(epochs, POINTS_PER_LINE)).round().astype(np.int64))
 
 
 def _line(name: str, key: str, words: str, epochs: NDArray[np.int64], shown: Vector, *, first: bool) -> go.Scatter:
-    look, thin = _look(name), key.startswith("test_")
+    look, thin = LOOKS.get(name, SERIES[3]), key.startswith("test_")
     label = f"trained on {plain(name)}" + (", test" if thin else "")
     return go.Scatter(
         x=epochs,
@@ -122,7 +118,7 @@ def _line(name: str, key: str, words: str, epochs: NDArray[np.int64], shown: Vec
 
 
 def _lowest(name: str, ece: Vector) -> go.Scatter:
-    look, epoch = _look(name), int(np.nanargmin(ece))
+    look, epoch = LOOKS.get(name, SERIES[3]), int(np.nanargmin(ece))
     return go.Scatter(
         x=[epoch + 1],
         y=[ece[epoch]],

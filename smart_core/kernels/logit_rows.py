@@ -7,9 +7,7 @@ from numba import njit
 
 from smart_core.kernels import elementary
 from smart_core.kernels.elementary import F32, F64, I64, ONE, ORDERED, SUMS, ZERO
-
-STRETCH = 64
-"""Classes that are tested together when a row is searched for a rare entry."""
+from smart_core.kernels.probability_rows import STRETCH, bin_of
 
 LANES = 32
 """Columns that are compared side by side when a row is searched for its two largest entries."""
@@ -114,18 +112,11 @@ def evaluate_rows(
             if above > ZERO:
                 for k in range(count):
                     if q[k] > edges[1]:
-                        b = min(max(int(q[k] * np.float32(last + 1)), 1), last)
-                        while b > 1 and q[k] <= edges[b]:
-                            b -= 1
-                        while b < last and q[k] > edges[b + 1]:
-                            b += 1
+                        b = bin_of(q[k], edges, last)
                         residual[start + k, b] += q[k]
                         residual[start + k, 0] -= q[k]
         y = labels[i]
-        b = 0
-        while b < last and power[y] > edges[b + 1]:
-            b += 1
-        residual[y, b] -= 1.0
+        residual[y, bin_of(power[y], edges, last)] -= 1.0
         confidence[i] = share
         nll[i] = elementary.log(total) - (row[y] - top[i]) * beta
         brier[i] = squares - np.float32(2.0) * power[y] + ONE

@@ -61,7 +61,7 @@ def classwise_sums(rows: F32, labels: I64, edges: F32, count: F64, sum_p: F64, s
             if above > ZERO:
                 for k in range(p.size):
                     if p[k] > edges[1]:
-                        b = _bin(p[k], edges, last)
+                        b = bin_of(p[k], edges, last)
                         wide = np.float64(p[k])
                         count[start + k, b] += 1.0
                         count[start + k, 0] -= 1.0
@@ -69,7 +69,7 @@ def classwise_sums(rows: F32, labels: I64, edges: F32, count: F64, sum_p: F64, s
                         plain[k] -= wide
                         sum_p2[start + k, b] += wide * wide
                         squared[k] -= wide * wide
-        sum_y[labels[i], _bin(row[labels[i]], edges, last)] += 1.0
+        sum_y[labels[i], bin_of(row[labels[i]], edges, last)] += 1.0
     for k in range(classes):
         count[k, 0] += rows.shape[0]
         sum_p[k, 0] += column[k]
@@ -77,7 +77,7 @@ def classwise_sums(rows: F32, labels: I64, edges: F32, count: F64, sum_p: F64, s
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _bin(p: np.float32, edges: F32, last: int) -> int:
+def bin_of(p: np.float32, edges: F32, last: int) -> int:
     """The b with `edges[b] < p <= edges[b + 1]`; guessed from equal widths, then corrected."""
     b = min(max(int(p * np.float32(last + 1)), 0), last)
     while b > 0 and p <= edges[b]:

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from smart_core.analysis.temperature_curve import map_at
-from smart_core.calibrators import get, select
+from smart_core.calibrators import Calibrator, get, select
 from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
 from smart_core.data.logitset import Part
 from smart_core.data.simulate import Law, Simulated, law_named, simulate
 from smart_core.errors import CalibrationError, Cancelled
-from smart_core.evaluation import evaluate
+from smart_core.evaluation import Evaluation, evaluate
 from smart_core.experiments.results import OverSeeds
 from smart_core.experiments.running import failure, fit_part
-from smart_core.progress import CancelToken, Progress, Run
+from smart_core.progress import CancelToken, Progress, Run, attempt
 from smart_core.types import Vector
 
 DEFAULT_METHODS = ("vanilla", "ts", "smart", "isotonic")
@@ -140,16 +140,13 @@ def playground(
         raise CalibrationError(f"A playground needs {MIN_ROWS} validation rows and one seed at least.")
     test = simulate(test_rows, classes, law, seed=0)
     result = _unfitted(ids, sizes, classes, seeds, test, law)
-    run, part = Run(progress, cancel), test.part()
     cells = [(size, seed) for size in range(len(sizes) - 1, -1, -1) for seed in range(seeds)]
     try:
-        for number, (size, seed) in enumerate(cells):
+        for (size, seed), span in Run(progress, cancel).each(cells):
             drawn = simulate(largest, classes, law, seed=seed + 1)[: sizes[size]].part()
-            for place, id in enumerate(ids):
-                done = (number + place / len(ids)) / len(cells)
-                stage = run.part(done, done + 1 / len(ids) / len(cells))
+            for (place, id), stage in span.each(list(enumerate(ids))):
                 stage.tick(0.0, f"{id} on {sizes[size]:,} rows")
-                _fill(result, (place, size, seed), id, drawn, test, part, stage)
+                _fill(result, (place, size, seed), id, drawn, test, stage)
             if on_cell is not None:
                 on_cell(result)
         result.complete = True
@@ -188,18 +185,16 @@ def law_at(law: str | Law, margin: Vector) -> Vector:
     return np.asarray(law_named(law)(margin), dtype=np.float64)
 
 
-def _fill(
-    result: Playground, cell: tuple[int, int, int], id: str, drawn: Part, test: Simulated, part: Part, run: Run
-) -> None:
-    rows, seed = result.sizes[cell[1]], cell[2]
-    try:
-        fitted = fit_part(get(id, seed=seed), drawn, run=run).calibrator
-        evaluation = evaluate(fitted, part, classwise=False)
-    except Cancelled:
-        raise
-    except Exception as error:
-        result.reasons[id] = failure(error)
+def _fill(result: Playground, cell: tuple[int, int, int], id: str, drawn: Part, test: Simulated, run: Run) -> None:
+    def fitted_and_evaluated() -> tuple[Calibrator, Evaluation]:
+        fitted = fit_part(get(id, seed=cell[2]), drawn, run=run).calibrator
+        return fitted, evaluate(fitted, test.part(), classwise=False)
+
+    found = attempt(fitted_and_evaluated)
+    if isinstance(found, Exception):
+        result.reasons[id] = failure(found)
         return
+    (fitted, evaluation), rows = found, result.sizes[cell[1]]
     result.error[cell] = test.true_calibration_error(evaluation.confidence, evaluation.prediction)
     result.conditional[cell] = test.conditional_calibration_error(evaluation.confidence, evaluation.prediction)
     if isinstance(fitted, SMART):
