@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smart_core.analysis.correlation import Correlation, correlate
-from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import scalar_indicator
+from smart_core.metrics.binning import equal_mass_groups
 from smart_core.types import BoolArray, Vector
 
 if TYPE_CHECKING:

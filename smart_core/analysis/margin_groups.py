@@ -6,6 +6,7 @@ uncalibrated logits, so a sample stays in its group whatever the calibrator.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -16,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import first_few
-from smart_core.metrics.binned import ece
 from smart_core.metrics.binning import bin_edges, bin_index
 from smart_core.metrics.uncertainty import Interval, interval, noise_floor
 from smart_core.types import IntArray, Matrix, Vector
@@ -148,37 +148,23 @@ def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> l
     index = group_of(evaluation.margin, bounds)
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
-    return [
-        _group(evaluation, rows, low, high, bins)
-        for rows, low, high in zip(parts, bounds[:-1], bounds[1:], strict=True)
-    ]
+    spans = pairwise(bounds.tolist())
+    return [MarginGroup(*span, rows, *_means(evaluation, rows, bins)) for span, rows in zip(spans, parts, strict=True)]
 
 
-def _group(evaluation: Evaluation, rows: IntArray, low: float, high: float, bins: int) -> MarginGroup:
+def _means(evaluation: Evaluation, rows: IntArray, bins: int) -> tuple[float, float, float, float]:
+    """Accuracy, mean confidence, ECE and its floor of some samples; NaN if there are none."""
     if rows.size == 0:
-        nan = float("nan")
-        return MarginGroup(float(low), float(high), rows, nan, nan, nan, nan)
-    p, a = evaluation.confidence[rows], evaluation.correct[rows]
-    return MarginGroup(
-        low=float(low),
-        high=float(high),
-        rows=rows,
-        accuracy=float(np.mean(a)),
-        confidence=float(np.mean(p, dtype=np.float64)),
-        ece=ece(p, a, bins),
-        floor_q95=noise_floor("ece", evaluation.subset(rows), bins=bins).q95,
-    )
+        return math.nan, math.nan, math.nan, math.nan
+    own = evaluation.subset(rows)
+    floor = noise_floor("ece", own, bins=bins).q95
+    return own.metric("accuracy"), float(np.mean(own.confidence, dtype=np.float64)), own.metric("ece", bins), floor
 
 
-def with_intervals(
-    evaluation: Evaluation, groups: Sequence[MarginGroup], bins: int = 15, level: float = 0.95
-) -> list[MarginGroup]:
+def with_intervals(evaluation: Evaluation, groups: Sequence[MarginGroup], bins: int = 15) -> list[MarginGroup]:
     """The same groups, each with the interval of its population ECE."""
-
-    def one(rows: IntArray) -> Interval:
-        return interval("ece", evaluation.subset(rows), bins=bins, level=level)
-
-    return [replace(group, interval=one(group.rows)) if group.n else group for group in groups]
+    held = {id(group): interval("ece", evaluation.subset(group.rows), bins=bins) for group in groups if group.n}
+    return [replace(group, interval=held.get(id(group))) for group in groups]
 
 
 def worst_group(groups: Sequence[MarginGroup]) -> MarginGroup | None:

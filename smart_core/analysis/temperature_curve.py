@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.calibrators import Calibrator, TemperatureCalibrator, mlp
 from smart_core.calibrators.smart import SMART, temperature_map
 from smart_core.errors import CalibrationError
 from smart_core.experiments.results import OverSeeds
 from smart_core.fitting.indicators import scalar_indicator
+from smart_core.metrics.binning import equal_mass_groups
 from smart_core.types import BoolArray, Vector
 
 if TYPE_CHECKING:

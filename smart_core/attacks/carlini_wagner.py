@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -96,7 +97,21 @@ class Search:
 
 
 @dataclass
-class ConstantSearch:
+class Batch:
+    """Arrays or tensors, all with one entry per image of the batch."""
+
+    def rows(self, index: Any) -> Self:
+        """Return the entries at `index`."""
+        return type(self)(*(getattr(self, item.name)[index] for item in fields(self)))
+
+    def joined(self, other: Self) -> Self:
+        """Return these entries followed by those of `other`."""
+        pairs: Any = [(getattr(self, item.name), getattr(other, item.name)) for item in fields(self)]
+        return type(self)(*(torch.cat(pair) if torch.is_tensor(pair[0]) else np.concatenate(pair) for pair in pairs))
+
+
+@dataclass
+class ConstantSearch(Batch):
     """The state of the search for c, with one entry per image of the batch."""
 
     image: NDArray[np.int64]
@@ -126,15 +141,6 @@ class ConstantSearch:
 
     def __len__(self) -> int:
         return self.image.size
-
-    def rows(self, index: NDArray[np.int64]) -> ConstantSearch:
-        """Return the entries at `index`."""
-        return ConstantSearch(*(getattr(self, item.name)[index] for item in fields(self)))
-
-    def joined(self, other: ConstantSearch) -> ConstantSearch:
-        """Return these entries followed by those of `other`."""
-        names = [item.name for item in fields(self)]
-        return ConstantSearch(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def until_check(self, search: Search) -> int:
         """Return the number of iterations before the loss of any image has to be checked."""
@@ -166,7 +172,7 @@ class ConstantSearch:
 
 
 @dataclass
-class Minimisation:
+class Minimisation(Batch):
     """The state of the minimisation on the device, with one row per image."""
 
     prediction: Tensor
@@ -210,26 +216,14 @@ class Minimisation:
             previous=infinite.clone(),
         )
 
-    def rows(self, index: Tensor) -> Minimisation:
-        """Return the rows at `index`."""
-        return Minimisation(**{name: tensor.index_select(0, index) for name, tensor in self._tensors()})
-
-    def joined(self, other: Minimisation) -> Minimisation:
-        """Return these rows followed by those of `other`."""
-        pairs = zip(self._tensors(), other._tensors(), strict=True)
-        return Minimisation(**{name: torch.cat([above, below]) for (name, above), (_, below) in pairs})
-
-    def _tensors(self) -> list[tuple[str, Tensor]]:
-        return [(item.name, getattr(self, item.name)) for item in fields(self)]
-
     def restart(self, index: Tensor) -> None:
         """Start these rows again for another c; the best image so far is kept."""
         self.w[index] = self.w0[index]
-        self.first[index] = 0.0
-        self.second[index] = 0.0
         self.found[index] = False
-        self.lowest[index] = torch.inf
-        self.previous[index] = torch.inf
+        for moment in (self.first, self.second):
+            moment[index] = 0.0
+        for loss in (self.lowest, self.previous):
+            loss[index] = torch.inf
 
     def remember(self, checked: Tensor) -> None:
         """Where `checked` (B,) is true, make the lowest loss so far the one to compare with."""

@@ -146,11 +146,9 @@ def load_images(path: str | os.PathLike[str]) -> ImageFile:
 
 def save_distances(path: str | os.PathLike[str], l2: Vector, rows: NDArray[np.int64] | None) -> None:
     """Write an npz with `cw_l2` (N,), NaN where the attack failed, and the `rows` of the images."""
+    arrays: dict[str, Any] = {"cw_l2": l2} if rows is None else {"cw_l2": l2, "rows": rows}
     with atomic_write(path) as handle:
-        if rows is None:
-            np.savez_compressed(handle, cw_l2=l2)
-        else:
-            np.savez_compressed(handle, cw_l2=l2, rows=rows)
+        np.savez_compressed(handle, **arrays)
 
 
 def part_of(data: LogitSet, part: str, count: int, rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -183,14 +181,12 @@ def merged(
     distances[rows] = l2
     changed = replace(side, cw_l2=read_only(distances))
     other = int((side.logits[rows].argmax(axis=1) != predictions).sum())
-    warning = None
-    if other:
-        warning = (
-            f"The model's predictions differ from the bundle's for {other:,} of {plural(len(rows), 'image')}: "
-            "are these its images, in the same order, and the same model?"
-        )
+    warning = (
+        f"The model's predictions differ from the bundle's for {other:,} of {plural(len(rows), 'image')}: "
+        "are these its images, in the same order, and the same model?"
+    )
     result = data.with_parts(validation=changed) if part == "val" else data.with_parts(test=changed)
-    return result, warning
+    return result, warning if other else None
 
 
 def _side(data: LogitSet, part: str) -> Part:

@@ -69,12 +69,9 @@ def _open(options: Namespace) -> Document:
     return Document.open(options.files or None, val=options.val, test=options.test)
 
 
-def load_data(options: Namespace) -> LogitSet:
-    """Load the files as validation and test."""
-    return _loaded(_open(options), options)
-
-
-def _loaded(document: Document, options: Namespace) -> LogitSet:
+def load_data(options: Namespace, document: Document | None = None) -> LogitSet:
+    """Load the files as validation and test; `document` is what they hold, if they are open already."""
+    document = document or _open(options)
     return document.load(val_fraction=options.val_fraction, split_seed=options.split_seed, roles=roles_given(options))
 
 
@@ -88,5 +85,5 @@ def load_validation(options: Namespace) -> tuple[Part, Head | None, list[str]]:
     if options.test is None and (not options.files or (not split_wanted and document.is_validation_only(roles))):
         labelled = document.validation(roles)
         return labelled.part, labelled.head, list(map(str, labelled.notices))
-    data = _loaded(document, options)
+    data = load_data(options, document)
     return data.validation, data.head, list(map(str, data.notices))

@@ -32,21 +32,18 @@ def run(options: Namespace) -> None:
 def data_card(data: LogitSet) -> dict[str, Any]:
     """Return the parts, arrays, classes, accuracy and notices of a set."""
     parts = {"validation": data.validation, "test": data.test}
-    arrays = {
-        name: {key: (list(array.shape), str(array.dtype)) for key, array in part.arrays()}
-        for name, part in parts.items()
-    }
+    held = {name: dict(part.arrays()) for name, part in parts.items()}
     if data.head is not None:
-        arrays["head"] = {
-            "weight": (list(data.head.weight.shape), str(data.head.weight.dtype)),
-            "bias": (list(data.head.bias.shape), str(data.head.bias.dtype)),
-        }
+        held["head"] = {"weight": data.head.weight, "bias": data.head.bias}
     return {
         "name": data.name,
         "classes": data.classes,
         "class_names": data.class_names,
         **{name: {"samples": len(part), "accuracy": part.accuracy} for name, part in parts.items()},
-        "arrays": arrays,
+        "arrays": {
+            name: {key: (list(array.shape), str(array.dtype)) for key, array in arrays.items()}
+            for name, arrays in held.items()
+        },
         "notices": [str(notice) for notice in data.notices],
     }
 

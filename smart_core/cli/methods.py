@@ -9,6 +9,9 @@ from smart_core.cli.arguments import add_command, add_json
 from smart_core.cli.output import check_targets, show
 from smart_core.cli.terminal import table
 
+DESCRIBED = ("name", "default", "help", "low", "high", "choices")
+"""What is told of a setting."""
+
 
 def add(commands: Any) -> None:
     """The arguments of the command."""
@@ -52,15 +55,5 @@ def method_card(method: Any) -> dict[str, Any]:
         "needs": list(method.needs),
         "uses": list(method.uses),
         "stochastic": method.stochastic,
-        "settings": [
-            {
-                "name": item.name,
-                "default": item.default,
-                "help": item.help,
-                "low": item.low,
-                "high": item.high,
-                "choices": None if item.choices is None else list(item.choices),
-            }
-            for item in method.settings()
-        ],
+        "settings": [{name: getattr(item, name) for name in DESCRIBED} for item in method.settings()],
     }

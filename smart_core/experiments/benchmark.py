@@ -33,7 +33,7 @@ from smart_core.experiments.benchmark_records import Record, RecordFile
 from smart_core.experiments.benchmark_result import Benchmark, Cell, SetInfo
 from smart_core.experiments.method_result import fit_key
 from smart_core.experiments.running import Settings, check_count, failure, fit_method, seeds_for, unavailable
-from smart_core.metrics import compare_all, noise_floor
+from smart_core.metrics.uncertainty import compare_all, noise_floor
 from smart_core.progress import CancelToken, Progress, Run
 
 MEMORY_PER_LOGIT = 40

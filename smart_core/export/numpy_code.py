@@ -137,27 +137,22 @@ def _header(calibrator: Calibrator) -> str:
     settings = ", ".join(f"{k}={v!r}" for k, v in calibrator.settings_dict().items() if k != "device")
     call = "logits" if width is None else "logits, features"
     shapes = f"(N, {classes})" if width is None else f"(N, {classes}) and (N, {width})"
-    lines = [
-        f"{calibrator.label}: calibrated probabilities in NumPy alone.",
-        "",
-        fill(f"Method:   {calibrator.id}. {calibrator.summary}", WIDTH, subsequent_indent=" " * 10),
-        fill(f"Settings: {settings}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False),
-        f"Classes:  {classes}",
-        f"Written by smart_core {smart_core.__version__}.",
-        "",
-        "How to call it:",
-        "",
-        f"    probabilities = predict_proba({call})  # {shapes} -> (N, {classes}); every row sums to 1",
-    ]
-    if isinstance(calibrator, TemperatureCalibrator):
-        lines.append(f"    t = temperatures(logits)  # (N, {classes}) -> (N,)")
-    lines += [
-        "",
-        "It gives what the calibrator gives up to the rounding of float32. Learned numbers are at the end, long ones",
-        "as base64 of little-endian float32.",
-    ]
-    body = "\n".join(lines)
-    return f'"""{body}\n"""'
+    tempered = isinstance(calibrator, TemperatureCalibrator)
+    temperatures = f"\n    t = temperatures(logits)  # (N, {classes}) -> (N,)" if tempered else ""
+    return f'''"""{calibrator.label}: calibrated probabilities in NumPy alone.
+
+{fill(f"Method:   {calibrator.id}. {calibrator.summary}", WIDTH, subsequent_indent=" " * 10)}
+{fill(f"Settings: {settings}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)}
+Classes:  {classes}
+Written by smart_core {smart_core.__version__}.
+
+How to call it:
+
+    probabilities = predict_proba({call})  # {shapes} -> (N, {classes}); every row sums to 1{temperatures}
+
+It gives what the calibrator gives up to the rounding of float32. Learned numbers are at the end, long ones
+as base64 of little-endian float32.
+"""'''
 
 
 def _written(name: str, array: Array) -> str:
@@ -220,11 +215,9 @@ def _needed(texts: Iterable[str]) -> list[str]:
 def _imports(texts: Iterable[str]) -> str:
     """The imports that the texts use: the standard library's, then NumPy's."""
     _, imports = _toolbox()
-    used = sorted({imports[name] for name in _names(texts) & imports.keys()}, key=lambda text: ("numpy" in text, text))
-    standard, others = ([text for text in used if ("numpy" in text) == third] for third in (False, True))
-    return "\n\n".join(
-        "\n".join(block) for block in (["from __future__ import annotations"], standard, others) if block
-    )
+    used = sorted({imports[name] for name in _names(texts) & imports.keys()})
+    standard, numpy = ([text for text in used if ("numpy" in text) == third] for third in (False, True))
+    return "\n\n".join("\n".join(block) for block in (["from __future__ import annotations"], standard, numpy) if block)
 
 
 def _names(texts: Iterable[str]) -> set[str]:

@@ -57,25 +57,18 @@ def save_probabilities(
 
 def _format_of(target: Target, given: str | None) -> Format:
     ending = given or Path(getattr(target, "name", None) or str(target)).suffix.lower().lstrip(".")
-    for known in FORMATS:
-        if ending == known:
-            return known
-    raise ExportError(f"Probabilities are written as {', '.join(FORMATS)}, not as '{ending}'; name one of these.")
+    if ending not in FORMATS:
+        raise ExportError(f"Probabilities are written as {', '.join(FORMATS)}, not as '{ending}'; name one of these.")
+    return ending
 
 
 def chunks(calibrator: Calibrator, part: Part, run: Run) -> Iterator[tuple[Columns, NDArray[np.float32]]]:
     """The columns of consecutive samples, and their probabilities (n, K)."""
     for rows, _, probabilities in calibrator.stream_rows(part.logits, features=part.features):
         run.tick(rows.start / len(part), "writing probabilities")
-        confidence, prediction = probabilities.max(dim=1)
+        confidence, prediction = (column.cpu().numpy() for column in probabilities.max(dim=1))
         label = part.labels[rows]
-        predicted = prediction.cpu().numpy()
-        columns: Columns = {
-            "confidence": confidence.cpu().numpy(),
-            "prediction": predicted,
-            "label": label,
-            "correct": predicted == label,
-        }
+        columns = {"confidence": confidence, "prediction": prediction, "label": label, "correct": prediction == label}
         yield columns, np.ascontiguousarray(probabilities.cpu().numpy())
     run.tick(1.0, "probabilities written")
 
@@ -102,14 +95,9 @@ def _write_npz(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool
 def _write_table(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool, format: Format, run: Run) -> None:
     import pyarrow as pa
 
-    fields = [
-        ("confidence", pa.float32()),
-        ("prediction", pa.int64()),
-        ("label", pa.int64()),
-        ("correct", pa.bool_()),
-        *((f"prob_{k}", pa.float32()) for k in range(part.classes if full else 0)),
-    ]
-    schema = pa.schema(fields)
+    kinds = {"confidence": pa.float32(), "prediction": pa.int64(), "label": pa.int64(), "correct": pa.bool_()}
+    kinds |= {f"prob_{k}": pa.float32() for k in range(part.classes if full else 0)}
+    schema = pa.schema(kinds)
     with _table_writer(handle, schema, format) as writer:
         for columns, probabilities in chunks(calibrator, part, run):
             arrays = [*columns.values(), *(probabilities.T if full else ())]

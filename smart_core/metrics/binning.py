@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from smart_core.metrics.arrays import MetricError, Values, as_vector, confidence_and_correct
 from smart_core.types import FloatArray, IntArray, Vector
@@ -54,6 +54,18 @@ def adaptive_index(confidence: FloatArray, bins: int) -> IntArray:
     size, larger = divmod(confidence.size, bins)
     chunk = np.repeat(np.arange(bins), size + (np.arange(bins) < larger))
     return chunk[middle][group.reshape(-1)]
+
+
+def equal_mass_groups(values: Vector, bins: int) -> list[NDArray[np.int64]]:
+    """The samples' indices in at most `bins` groups of rising value and about equal size.
+
+    A group starts at a value that occurs, so equal values share a group and no group is empty.
+    """
+    wanted = max(1, min(bins, len(values)))
+    starts = np.unique(np.sort(values)[np.arange(wanted) * len(values) // wanted])
+    member = np.searchsorted(starts, values, side="right") - 1
+    order = np.argsort(member, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(member))[:-1])
 
 
 @dataclass(frozen=True)

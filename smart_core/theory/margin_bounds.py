@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.device import rows_per_chunk
 from smart_core.errors import CalibrationError
+from smart_core.metrics.binning import equal_mass_groups
 from smart_core.types import Vector
 
 INTERVAL = "interval"

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 import smart_core as sc
-from smart_core.analysis.equal_mass import equal_mass_groups
 from smart_core.analysis.hardness import hardness, trend
 from smart_core.errors import CalibrationError
+from smart_core.metrics.binning import equal_mass_groups
 
 
 def part(n: int = 300, seed: int = 0, missing: int = 20) -> sc.Part:
