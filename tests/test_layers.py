@@ -22,7 +22,7 @@ LAYERS = [
     {"evaluation"},
     {"experiments", "analysis"},
     {"theory", "export"},
-    {"figures"},
+    {"figures", "workspace"},
     {"report"},
     {"cli"},
     {"__main__"},

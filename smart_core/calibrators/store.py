@@ -43,7 +43,15 @@ def calibrator_bytes(calibrator: Calibrator) -> bytes:
         "features_used": json.dumps(calibrator.features_used_),
         "notices": json.dumps(calibrator.notices_),
     }
-    return save(tensors, metadata=header)
+    return _sorted_header(save(tensors, metadata=header))
+
+
+def _sorted_header(content: bytes) -> bytes:
+    """Return a safetensors file with the entries of its header in order: the library's order changes between calls."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:start]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[start:]
 
 
 def load_calibrator(source: Saved, device: str = "auto", *, isolated: bool = True) -> Calibrator:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import IO, Any, NamedTuple
@@ -21,7 +21,7 @@ from smart_core import __version__
 from smart_core.calibrators.base import Calibrator
 from smart_core.calibrators.store import build_calibrator, calibrator_bytes
 from smart_core.data import tree
-from smart_core.data.logitset import Array, Head, LogitSet, Part
+from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
 from smart_core.data.saved import LONGEST_NAME, Saved, read_saved
 from smart_core.data.saving import Target, atomic_write
 from smart_core.device import resolve_device
@@ -196,7 +196,7 @@ def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
         "calibrators": [
             {"device": calibrator.device, "trace": _trace_tree(writer, calibrator)} for calibrator in parts.calibrators
         ],
-        "evaluations": [{"cells": _cell_numbers(evaluation)} for evaluation in parts.evaluations],
+        "evaluations": [{"cells": cell_numbers(evaluation)} for evaluation in parts.evaluations],
     }
     return manifest | {"arrays": len(parts.arrays)}, parts
 
@@ -210,7 +210,7 @@ def _write(archive: zipfile.ZipFile, manifest: bytes, parts: Parts) -> None:
         with _member(archive, f"calibrators/{number}.safetensors", zipfile.ZIP_DEFLATED) as member:
             member.write(calibrator_bytes(calibrator))
     for number, evaluation in enumerate(parts.evaluations):
-        _write_npz(archive, f"evaluations/{number}.npz", _evaluation_arrays(evaluation))
+        _write_npz(archive, f"evaluations/{number}.npz", evaluation_arrays(evaluation))
     _write_npz(archive, ARRAYS, {str(number): array for number, array in enumerate(parts.arrays)})
 
 
@@ -226,14 +226,15 @@ def _trace_tree(writer: Writer, calibrator: Calibrator) -> Any:
     return writer.tree(trace, f"The trace of {calibrator.label}")
 
 
-def _cell_numbers(evaluation: Evaluation) -> dict[str, int] | None:
+def cell_numbers(evaluation: Evaluation) -> dict[str, int] | None:
     """The whole numbers of the classwise sums: classes, bins, samples, seed."""
     if evaluation.cells is None:
         return None
     return {name: int(value) for name, value in vars(evaluation.cells).items() if not isinstance(value, np.ndarray)}
 
 
-def _evaluation_arrays(evaluation: Evaluation) -> dict[str, Array]:
+def evaluation_arrays(evaluation: Evaluation) -> dict[str, Array]:
+    """The per-sample vectors of an evaluation and its classwise sums, by the names that an npz gives them."""
     vectors = {item.name: getattr(evaluation, item.name) for item in fields(evaluation) if item.name != "cells"}
     vectors = {name: vector for name, vector in vectors.items() if vector is not None}
     cells = {} if evaluation.cells is None else vars(evaluation.cells)
@@ -289,45 +290,23 @@ class _Restored:
 
     def value(self, of: Any) -> Any:
         """Return the value of a tree."""
-        return tree.decode(of, self.resolve, _object)
+        return tree.decode(of, self.resolve, build_object)
 
     def _set(self, arrays: dict[str, Array], entry: dict[str, Any]) -> LogitSet:
-        names = arrays.pop("class_names", None)
-        head = Head(arrays.pop("head_weight"), arrays.pop("head_bias")) if "head_weight" in arrays else None
-        sides: dict[str, dict[str, Array]] = {"val": {}, "test": {}}
-        for name, array in arrays.items():
-            side, _, own = name.partition("_")
-            sides[side][own] = array
-        data = LogitSet(
-            str(entry["name"])[:LONGEST_NAME],
-            Part(**sides["val"]),
-            Part(**sides["test"]),
-            head,
-            None if names is None else tuple(names.tolist()),
-            tuple(self.value(entry["notices"])),
-        )
+        data = build_set(arrays, str(entry["name"]), self.value(entry["notices"]))
         if data.content_hash != entry["content_hash"]:
             raise ValueError(f"the data set '{data.name}' is not the one that was saved")
         return check(data)
 
     def _calibrator(self, parts: dict[str, Any], entry: dict[str, Any]) -> Calibrator:
-        calibrator = build_calibrator(parts, _usable(str(entry["device"])))
         trace = self.value(entry["trace"])
         if trace is not None and not isinstance(trace, Trace):
             raise ValueError("a calibrator's trace is something else")
-        calibrator.trace_ = trace
-        return calibrator
+        return restore_calibrator(parts, str(entry["device"]), trace)
 
     def _evaluation(self, arrays: dict[str, Array], entry: dict[str, Any]) -> Evaluation:
-        own = {name: np.array(array) for name, array in arrays.items()}
-        cells = None
-        if entry["cells"] is not None:
-            cells = ClasswiseCells.__new__(ClasswiseCells)  # the constructor would make all its arrays
-            sums = {name.removeprefix(CELLS): own.pop(name) for name in list(own) if name.startswith(CELLS)}
-            numbers = {name: value for name, value in entry["cells"].items() if name != "first"}  # in older files
-            vars(cells).update(numbers, **sums)
-        evaluation = check(Evaluation(**own, cells=cells))
-        return evaluation if cells is None else replace(evaluation, cells=check(cells))
+        evaluation = check(build_evaluation(arrays, entry["cells"]))
+        return evaluation if evaluation.cells is None else replace(evaluation, cells=check(evaluation.cells))
 
     def _fit(self, entry: dict[str, Any]) -> FitRecord:
         check_fields(entry, FIT, "fit")
@@ -338,13 +317,52 @@ class _Restored:
         return FitRecord(calibrator, float(entry["seconds"]), evaluation)
 
 
+def build_set(arrays: Mapping[str, Array], name: str, notices: Iterable[Notice]) -> LogitSet:
+    """Return the data set of the arrays that `LogitSet.arrays` yields."""
+    own = dict(arrays)
+    names = own.pop("class_names", None)
+    head = Head(own.pop("head_weight"), own.pop("head_bias")) if "head_weight" in own else None
+    sides: dict[str, dict[str, Array]] = {"val": {}, "test": {}}
+    for key, array in own.items():
+        side, _, role = key.partition("_")
+        sides[side][role] = array
+    return LogitSet(
+        name[:LONGEST_NAME],
+        Part(**sides["val"]),
+        Part(**sides["test"]),
+        head,
+        None if names is None else tuple(names.tolist()),
+        tuple(notices),
+    )
+
+
+def restore_calibrator(parts: Mapping[str, Any], device: str, trace: Trace | None) -> Calibrator:
+    """Return the calibrator of its file's values, on its device where this machine has it, else whichever it has."""
+    calibrator = build_calibrator(parts, _usable(device))
+    calibrator.trace_ = trace
+    return calibrator
+
+
+def build_evaluation(arrays: Mapping[str, Array], cell_numbers: Mapping[str, int] | None) -> Evaluation:
+    """Return the evaluation of the arrays that `evaluation_arrays` gives and the numbers of `cell_numbers`."""
+    own = {name: np.array(array) for name, array in arrays.items()}
+    cells = None
+    if cell_numbers is not None:
+        cells = ClasswiseCells.__new__(ClasswiseCells)  # the constructor would make all its arrays
+        sums = {name.removeprefix(CELLS): own.pop(name) for name in list(own) if name.startswith(CELLS)}
+        numbers = {name: value for name, value in cell_numbers.items() if name != "first"}  # in older files
+        vars(cells).update(numbers, **sums)
+    return Evaluation(**own, cells=cells)
+
+
 def _at(parts: list[Any], number: Any) -> Any:
     if type(number) is not int or not 0 <= number < len(parts):
         raise ValueError("it refers to a part that is not there")
     return parts[number]
 
 
-def _object(kind: Any, given: dict[str, Any]) -> Any:
+def build_object(kind: Any, given: dict[str, Any]) -> Any:
+    """Return the object of a tree, if its class is one of `KINDS` and its fields keep the schema."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError("it holds an object of an unknown kind")
     made = check(KINDS[kind](**given))
