@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-PARTS = ("files", "sessions")
+PARTS = ("files", "sessions", "hostile_uploads")
 
 
 def main(arguments: Sequence[str]) -> int:
