@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared import charts, chosen_on_test, datasets, downloads, forms, leaderboard, navigation, session, urls
+from pages.shared import (
+    charts,
+    chosen_on_test,
+    datasets,
+    downloads,
+    forms,
+    leaderboard,
+    navigation,
+    recommendation,
+    session,
+    urls,
+)
 from pages.shared.components import plain_text, python_code, seeds_input
 from pages.shared.jobs import Job
 from pages.shared.leaderboard_table import OTHER_BINS, STALE, draw_leaderboard
@@ -69,17 +80,6 @@ def show_progress(job: Job | None, latest: Job | None) -> None:
         st.info(f"{job.steps_done} of {job.steps} methods done. You can leave this page; the fits continue.")
     elif latest is not None and latest.state == "cancelled":
         st.caption("Cancelled. Finished rows are kept; fit again to continue.")
-
-
-def recommendation_card(ranking: Comparison) -> None:
-    """Name the method to deploy and say why; what was measured follows in smaller type."""
-    chosen = ranking.recommended
-    if chosen is not None and len(ranking.results) > 1:
-        what = "Keep the uncalibrated model" if chosen.method == "vanilla" else f"Recommended: {chosen.label}"
-        st.markdown(f"#### {what}\n{chosen.reason}")
-        st.caption(comparison_verdict(ranking))
-    else:
-        st.markdown(f"#### {comparison_verdict(ranking)}")
 
 
 def below_table(data: LogitSet, stale: dict[str, str], ranking: Comparison | None, seeds: int, bins: int) -> None:
@@ -174,7 +174,11 @@ if rows:
     if ranking is not None:
         with verdict:
             chosen_on_test.warn(data, seeds=seeds)
-            recommendation_card(ranking)
+            said = comparison_verdict(ranking)
+            if recommendation.draw(ranking):
+                st.caption(said)
+            else:
+                st.markdown(f"#### {said}")
     selected = draw_leaderboard(rows, ranking, stale, metric)
     below_table(data, stale, ranking, seeds, bins)
     show_notices(rows)

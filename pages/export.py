@@ -12,21 +12,18 @@ from pages.shared import (
     downloads,
     leaderboard,
     navigation,
+    recommendation,
+    result_files,
     session,
-    studies,
     workspace,
 )
 from pages.shared.components import empty_state, plain_text, python_code
 from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
-from smart_core.evaluation import MEASURED_AND_TRUE, METRICS, metric_range
-from smart_core.experiments import Comparison, MethodResult
-from smart_core.experiments.sensitivity import Sensitivity
-from smart_core.export import comparison_csv, comparison_json, comparison_latex
+from smart_core.evaluation import MEASURED_AND_TRUE, metric_range
+from smart_core.experiments import MethodResult
 from smart_core.formatting import percent
-from smart_core.report import Findings, report_html
-from smart_core.report.reproduce import compare_code
 
 navigation.enter()
 
@@ -94,54 +91,6 @@ def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
             downloads.button(f"Download {form}", content, f"{name}.{form}", f"export-probabilities-{form}")
 
 
-def table_files(ranking: Comparison) -> None:
-    """Draw the downloads of the leaderboard."""
-    names = ", ".join(methods()[id].label for id in ranking.results)
-    st.caption(f"{names}. Ties by the primary metric, {METRICS[ranking.metric].label}.")
-    name = downloads.file_stem(datasets.current_title(), "metrics")
-    with st.container(horizontal=True):
-        downloads.button("Download CSV", lambda: comparison_csv(ranking).encode(), f"{name}.csv", "export-metrics-csv")
-        downloads.button(
-            "Download JSON", lambda: comparison_json(ranking).encode(), f"{name}.json", "export-metrics-json"
-        )
-        downloads.button(
-            "Download LaTeX",
-            lambda: comparison_latex(ranking, methods="rows").encode(),
-            f"{name}.tex",
-            "export-metrics-latex",
-        )
-        downloads.button(
-            "Download LaTeX, methods as columns",
-            lambda: comparison_latex(ranking, methods="columns", metrics=[ranking.metric]).encode(),
-            f"{name}-across.tex",
-            "export-metrics-latex-across",
-            help="The paper's layout: one row for the data set, one column per method.",
-        )
-
-
-def report_file(ranking: Comparison, bins: int) -> None:
-    """Draw the download of the report on everything that is fitted."""
-    results, title = ranking.results, datasets.current_title()
-    seeds = max(row.seeds for id, row in leaderboard.rows(ranking.data).items() if id in results)
-    settings = {id: leaderboard.chosen_settings(id) for id in results}
-    code = compare_code(datasets.load_code(), list(results), seeds, bins, ranking.metric, settings)
-    found = Findings(ranking, bins, sensitivity_grid(ranking.data, bins), title, code)
-    st.caption(
-        "Verdict, leaderboard, reliability by margin group, temperature curve and settings: one HTML file of about 5 "
-        "MB that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and JSON."
-    )
-    name = f"{downloads.file_stem(title, 'report')}.html"
-    downloads.button("Download report", lambda: report_html(found).encode(), name, "export-report")
-
-
-def sensitivity_grid(data: LogitSet, bins: int) -> Sensitivity | None:
-    """Return the latest sensitivity grid of this data set, if it is complete and uses these bins."""
-    study = studies.find(data, "sensitivity")
-    if study is None or not isinstance(study.result, Sensitivity):
-        return None
-    return study.result if study.result.complete and study.settings.get("bins") == bins else None
-
-
 data, bins = datasets.current(), session.bins()
 fitted = leaderboard.fitted(data)
 st.title("Export")
@@ -162,8 +111,9 @@ if not fitted:
 else:
     metric = session.metric()
     leaders = leaderboard.fresh(data, seeds=st.session_state.get(session.SEEDS), bins=bins) or fitted
-    proposed = leaderboard.recommended(leaderboard.ranking(data, leaders, metric, bins))
-    method, index = choose_fit(data, fitted, proposed)
+    ranking = leaderboard.ranking(data, leaders, metric, bins)
+    method, index = choose_fit(data, fitted, leaderboard.recommended(ranking))
+    recommendation.brief(ranking)
     chosen_on_test.warn(data)
     show_verdict(data, fitted[method], index, bins)
     calibrator = fitted[method].calibrators[index]
@@ -175,10 +125,10 @@ else:
     st.subheader("All fitted methods")
     fresh = leaderboard.fresh(data, bins=bins)
     if fresh:
-        ranking = leaderboard.ranking(data, fresh, metric, bins)
-        table_files(ranking)
+        everything = leaderboard.ranking(data, fresh, metric, bins)
+        result_files.tables(everything)
         st.subheader("Report")
-        report_file(ranking, bins)
+        result_files.report(everything, bins)
     else:
         st.caption("All fits were made with other settings or bins. Refit on Compare.")
 st.subheader("Workspace")

@@ -6,7 +6,18 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import cache, datasets, file_review, loading, navigation, session, uploads, urls, workspace
+from pages.shared import (
+    cache,
+    datasets,
+    file_review,
+    loading,
+    navigation,
+    recommendation,
+    session,
+    uploads,
+    urls,
+    workspace,
+)
 from pages.shared.components import plain_text, python_code
 from pages.shared.session import MAX_DATASETS, MAX_SPLIT_SEED, SERVER_FILES, SPLIT_PERCENT, Split
 from pages.shared.uploads import UploadedFiles
@@ -36,6 +47,7 @@ def current_verdict() -> None:
     diagnosis = cache.diagnosis(cache.uncalibrated(data), bins)
     with st.container(border=True, key="in-view"):
         st.markdown(f"**{plain_text(datasets.current_title())}**. {diagnosis.words}")
+        recommendation.brief(recommendation.current(data))
         removed = st.session_state.pop(session.REMOVED_DATASET, None)
         if removed is not None:
             st.warning(

@@ -102,7 +102,7 @@ def leaderboard(
 
 def verdict(ranking: Comparison, id: str) -> str:
     """Return the standing of a method by the primary metric, and in which scores it is worse than the model."""
-    return ", ".join(part for part in (ranking.standing(id), ranking.against_model(id).warning) if part)
+    return ranking.standing_text(id)
 
 
 def height(rows: int) -> int:

@@ -58,7 +58,7 @@ def leaderboard_text(result: Comparison) -> str:
     header = ["method", *ece, *labels, "parameters", "fit s", "top-1", by]
     rows = [_leaderboard_row(row, result, len(header)) for row in result.results.values()]
     chosen = result.recommended
-    recommendation = [f"Recommended: {chosen.label}. {chosen.reason}"] if chosen else []
+    recommendation = [f"{chosen.title}. {chosen.reason}"] if chosen else []
     return "\n".join(
         [
             f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {data.classes} classes",
@@ -90,5 +90,5 @@ def _leaderboard_row(row: MethodResult, result: Comparison, width: int) -> list[
         str(row.parameters),
         f"{row.fit_seconds:.1f}",
         "kept" if row.keeps_top1 else "may change",
-        ", ".join(part for part in (result.standing(row.id), result.against_model(row.id).warning) if part),
+        result.standing_text(row.id),
     ]

@@ -81,7 +81,7 @@ def load_reader(module: str | None) -> bool:
     _loaded.add(module)
     for encoding in _ENCODINGS:
         importlib.import_module(f"encodings.{encoding}")
-    np.char, np.random  # noqa: B018 - NumPy 2 imports them when they are first asked for
+    np.char, np.ma, np.random  # noqa: B018 - NumPy 2 imports them when they are first asked for
     importlib.import_module(f"smart_core.data.formats.{module}")
     if module == "safetensors_file":
         for late in (*READ_WHOLE.values(), "safetensors.numpy"):

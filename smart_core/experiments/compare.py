@@ -77,6 +77,10 @@ class Comparison(Result):
         tied = self.tied.get(id)
         return "" if tied is None else "tied" if tied else "worse"
 
+    def standing_text(self, id: str) -> str:
+        """The standing and, if there are any, the scores in which the method is worse than the model beyond noise."""
+        return ", ".join(part for part in (self.standing(id), self.against_model(id).warning) if part)
+
     def check_any(self) -> None:
         """Raise an error with every reason if no method could be run."""
         if self.complete and not self.available:
@@ -127,6 +131,7 @@ class Comparison(Result):
             if result.available:
                 row |= {name: getattr(result, name) for name in ("parameters", "keeps_top1", "fit_seconds")}
                 row["tied_with_best"] = self.tied.get(id)
+                row["worse_than_model"] = " ".join(self.against_model(id).worse)
                 for metric in HEADLINE:
                     named = {"mean": metric, **{end: f"{metric}_{end}" for end in ("std", "low", "high")}}
                     row |= {named[name]: figure for name, figure in result.figures(metric).items()}

@@ -1,24 +1,30 @@
 """Which method of a comparison to deploy, by one rule.
 
 1. A method is out if its NLL or Brier score is worse than the model's own, or its accuracy lower, beyond noise (paired
-   test on the same samples, 95 %).
-2. Of the others, those remain whose calibration error the paired test cannot tell from the best of them.
-3. The model itself is out if one of these has a lower calibration error, NLL or Brier score than it, beyond noise.
-4. Methods that keep every prediction come first, then those with fewer parameters, then those with the lower NLL.
+   test on the same samples, 95 %), and if it improves nothing beyond noise.
+2. Of the others, those remain whose calibration error the paired test cannot tell from the lowest.
+3. Of those that keep every prediction, those remain whose NLL and Brier score the test cannot tell from the lowest; a
+   difference below 0.5 % of the score decides nothing. The one with the fewest parameters is recommended.
+4. One of step 2 that may change predictions takes its place if it has a higher accuracy, a lower NLL and a lower Brier
+   score than it, all beyond noise, or if no method that keeps predictions is left.
 
-A rise in accuracy beyond noise does not decide, because it means that predictions change; the reason names it.
+The model itself takes part as a method without parameters, until one that keeps predictions improves it beyond noise.
+A method that raises the accuracy beyond noise is always named, recommended or not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from smart_core.calibrators import methods
 from smart_core.evaluation import CALIBRATION_ERRORS, METRICS, Evaluation, metric_value
-from smart_core.formatting import join_words, percent, plural
+from smart_core.formatting import duration, join_words, percent, plural
 from smart_core.metrics.uncertainty import compare_all, paired_difference
 
 if TYPE_CHECKING:
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from smart_core.experiments.method_result import MethodResult
 
 PROPER_SCORES = ("nll", "brier")
+DECISIVE = 0.005
+"""Share of a proper score below which a difference, even if beyond noise, is not worth more parameters."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +56,36 @@ class Recommendation:
     """The method to deploy, and why."""
 
     method: str
-    reason: str
-    """Two or three sentences: the gain, what it costs, and which method raises the accuracy, if any does."""
+    metric: str
+    """The calibration error that decided."""
+    gain: str
+    """What it changes: calibration error and NLL before and after."""
+    choice: str
+    """Why this method and not another; empty where there is no other."""
+    cost: str
+    """Parameters, time of the fit, and whether predictions change."""
+    alternative: str
+    """Which other method raises the accuracy, or has a lower NLL but may change predictions; empty if none does."""
+    warning: str
+    """Which methods worsen the model's NLL or Brier score; empty if none does."""
     against_model: Mapping[str, AgainstModel] = field(default_factory=dict)
     """Every method that has values, against the uncalibrated model."""
+
+    @property
+    def reason(self) -> str:
+        """All of it in a few sentences."""
+        parts = self.gain, self.choice, self.cost, self.alternative, self.warning
+        return " ".join(part for part in parts if part)
 
     @property
     def label(self) -> str:
         """The method's name in tables."""
         return methods()[self.method].label
+
+    @property
+    def title(self) -> str:
+        """`Recommended: TS`, or that the model is best left as it is."""
+        return "Keep the uncalibrated model" if self.method == "vanilla" else f"Recommended: {self.label}"
 
 
 def recommend(comparison: Comparison) -> Recommendation:
@@ -76,68 +105,168 @@ def recommend(comparison: Comparison) -> Recommendation:
     rows = {id: row for id, row in comparison.available.items() if row.evaluations and math.isfinite(row.mean(metric))}
     model = rows.get("vanilla") or evaluate_method("vanilla", comparison.data, 1, bins=bins)
     rows = {"vanilla": model, **rows}
-    typical = {id: row.typical(metric) for id, row in rows.items()}
-    if metric == "cece" and any(evaluation.cells is None for evaluation in typical.values()):
+    if metric == "cece" and any(row.typical(metric).cells is None for row in rows.values()):
         metric = "ece"
-    against = {id: _against(typical[id], typical["vanilla"], metric, bins) for id in rows if id != "vanilla"}
-    eligible = {id: row for id, row in rows.items() if id == "vanilla" or not against[id].worse}
-    tied = compare_all(metric, {id: typical[id] for id in eligible}, bins=bins).tied_with_best
-    candidates = [id for id in eligible if tied[id]]
-    if any(against[id].better for id in candidates if id != "vanilla"):
-        candidates = [id for id in candidates if id != "vanilla"]
-
-    def preference(id: str) -> tuple[bool, int, float]:
-        return not rows[id].keeps_top1, rows[id].parameters, rows[id].mean("nll")
-
-    chosen = min(candidates, key=preference)
-    return Recommendation(chosen, _reason(chosen, rows, against, candidates, metric), against)
+    return _Choice(rows, metric, bins).recommendation()
 
 
-def _against(method: Evaluation, model: Evaluation, metric: str, bins: int) -> AgainstModel:
-    """Compare a method with the model; the calibration error counts only where it is better: step 2 handles worse."""
-    worse, better = [], []
-    for name in (*PROPER_SCORES, "accuracy", metric):
-        difference = paired_difference(name, method, model, bins=bins)
-        sign = -1 if METRICS[name].higher_is_better else 1
-        low, high = sorted((sign * difference.low, sign * difference.high))
-        if low > 0 and name != metric:
-            worse.append(name)
-        elif high < 0:
-            better.append(name)
-    return AgainstModel(tuple(worse), tuple(better))
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """The steps of the rule."""
 
+    rows: Mapping[str, MethodResult]
+    metric: str
+    bins: int
 
-def _reason(
-    chosen: str,
-    rows: Mapping[str, MethodResult],
-    against: Mapping[str, AgainstModel],
-    candidates: list[str],
-    metric: str,
-) -> str:
-    row, model, label = rows[chosen], rows["vanilla"], METRICS[metric].label
-    if chosen == "vanilla":
-        parts = [
-            f"No calibrator improves the {label}, NLL or Brier score of the model beyond noise: deploy it unchanged."
-        ]
-    else:
-        change = f"{label} from {metric_value(metric, model.mean(metric))} to {metric_value(metric, row.mean(metric))}"
-        scores = f"NLL from {metric_value('nll', model.mean('nll'))} to {metric_value('nll', row.mean('nll'))}"
-        others = [rows[id].label for id in candidates if id != chosen]
-        parts = [f"{row.label} changes the {change} and the {scores}."]
+    @cached_property
+    def typical(self) -> dict[str, Evaluation]:
+        return {id: row.typical(self.metric) for id, row in self.rows.items()}
+
+    @cached_property
+    def against(self) -> dict[str, AgainstModel]:
+        """Every method against the model; a worse calibration error is left to step 2."""
+        found = {}
+        for id in self.rows:
+            if id != "vanilla":
+                scores = {name: self.beats(id, "vanilla", name) for name in (*PROPER_SCORES, "accuracy", self.metric)}
+                worse = (name for name, sign in scores.items() if sign < 0 and name != self.metric)
+                found[id] = AgainstModel(tuple(worse), tuple(name for name, sign in scores.items() if sign > 0))
+        return found
+
+    def beats(self, a: str, b: str, metric: str) -> int:
+        """1 if a is better than b by a metric beyond noise, -1 if it is worse, else 0."""
+        found = paired_difference(metric, self.typical[a], self.typical[b], bins=self.bins)
+        sign = 1 if METRICS[metric].higher_is_better else -1
+        return sign if found.low > 0 else -sign if found.high < 0 else 0
+
+    @cached_property
+    def eligible(self) -> list[str]:
+        """Step 1, with the model itself."""
+        return ["vanilla", *(id for id, found in self.against.items() if found.better and not found.worse)]
+
+    @cached_property
+    def calibrated(self) -> list[str]:
+        """Step 2; without the model if a method that keeps predictions improves it."""
+        tied = [id for id in self.eligible if self.ties(self.eligible, self.metric)[id]]
+        improved = any(self.rows[id].keeps_top1 for id in tied if id != "vanilla")
+        return [id for id in tied if id != "vanilla" or not improved]
+
+    def ties(self, ids: Sequence[str], metric: str) -> Mapping[str, bool]:
+        """Which methods the test cannot tell from the best of them."""
+        return compare_all(metric, {id: self.typical[id] for id in ids}, bins=self.bins).tied_with_best
+
+    def not_beaten(self, ids: Sequence[str]) -> list[str]:
+        """Step 3: those tied with the lowest NLL and the lowest Brier score; where none is both, the NLL decides."""
+        kept = {}
+        for score in PROPER_SCORES:
+            tied, lowest = self.ties(ids, score), min(np.mean(getattr(self.typical[id], score)) for id in ids)
+            near = lowest + DECISIVE * abs(lowest)
+            kept[score] = [id for id in ids if tied[id] or np.mean(getattr(self.typical[id], score)) <= near]
+        return [id for id in kept["nll"] if id in kept["brier"]] or kept["nll"]
+
+    def simplest(self, ids: Sequence[str]) -> str:
+        return min(ids, key=lambda id: (self.rows[id].parameters, self.rows[id].mean("nll")))
+
+    def recommendation(self) -> Recommendation:
+        """Steps 3 and 4, and the words."""
+        keeping = [id for id in self.calibrated if self.rows[id].keeps_top1]
+        equals = self.not_beaten(keeping or self.calibrated)
+        chosen = first = self.simplest(equals)
+        if keeping:
+            gains = ("accuracy", *PROPER_SCORES)
+            changing = [id for id in self.calibrated if id not in keeping]
+            ahead = [id for id in changing if all(self.beats(id, first, name) > 0 for name in gains)]
+            if ahead:
+                equals = self.not_beaten(ahead)
+                chosen = self.simplest(equals)
+        instead_of = first if chosen != first else None
+        return Recommendation(
+            chosen,
+            self.metric,
+            gain=self.gain(chosen),
+            choice=self.choice(chosen, equals, instead_of),
+            cost=self.cost(chosen),
+            alternative=self.alternative(chosen),
+            warning=self.warning(),
+            against_model=self.against,
+        )
+
+    def value(self, id: str, metric: str) -> str:
+        return metric_value(metric, self.rows[id].mean(metric))
+
+    def gain(self, chosen: str) -> str:
+        if chosen == "vanilla":
+            errors = f"{METRICS[self.metric].label}, NLL or Brier score"
+            whose = "method that keeps every prediction" if len(self.eligible) > 1 else "calibrator"
+            return f"No {whose} improves the {errors} of the model beyond noise: deploy it unchanged."
+        names = (self.metric, "nll", *(["accuracy"] if "accuracy" in self.against[chosen].better else []))
+        changes: dict[str, list[str]] = {}
+        for name in names:
+            up = self.rows[chosen].mean(name) > self.rows["vanilla"].mean(name)
+            change = f"the {_written(name)} from {self.value('vanilla', name)} to {self.value(chosen, name)}"
+            changes.setdefault("raises" if up else "lowers", []).append(change)
+        return f"{self.rows[chosen].label} {join_words([f'{verb} {join_words(of)}' for verb, of in changes.items()])}."
+
+    def choice(self, chosen: str, equals: Sequence[str], instead_of: str | None) -> str:
+        label, parts = METRICS[self.metric].label, []
+        if instead_of is not None:
+            what = "no calibration" if instead_of == "vanilla" else self.rows[instead_of].label
+            parts.append(
+                f"It changes predictions, but has a higher accuracy and a lower NLL and Brier score than {what}, the "
+                "best choice among those that keep them, beyond noise."
+            )
+        others = [self.rows[id].label for id in equals if id != chosen]
+        rivals = [id for id in self.calibrated if id != chosen]
+        if chosen == "vanilla":
+            return ""
         if others:
-            among = "that keeps every prediction" if row.keeps_top1 else "of them"
-            simplest = f"it is the simplest {among} ({plural(row.parameters, 'parameter')})"
-            named = join_words(others) if len(others) < 4 else f"{len(others)} other methods"
-            parts.append(f"The paired test cannot tell it from {named}; {simplest}.")
-        if not row.keeps_top1:
-            parts.append("It may change predictions.")
-    raised = [id for id, found in against.items() if "accuracy" in found.better and not found.worse]
-    if raised:
-        best = max(raised, key=lambda id: rows[id].mean("accuracy"))
-        before, after = percent(model.mean("accuracy")), percent(rows[best].mean("accuracy"))
-        verb = "It also raises" if best == chosen else f"{rows[best].label} raises"
-        parts.append(f"{verb} the accuracy from {before} to {after}, beyond noise.")
-    worse = [rows[id].label for id, found in against.items() if set(found.worse) & set(PROPER_SCORES)]
-    if worse:
-        parts.append(f"Left out because their NLL or Brier score is worse than the model's: {join_words(worse)}.")
-    return " ".join(parts)
+            named = join_words(others) if len(others) < 4 else f"{len(others)} others"
+            are = "is" if len(others) == 1 else "are"
+            parts.append(f"{named} {are} as good within noise; {self.rows[chosen].label} is the simplest.")
+        elif rivals and instead_of is None:
+            parts.append(f"Its NLL and Brier score are the best of the methods that are tied by {label}.")
+        lowest = min(self.eligible, key=lambda id: self.rows[id].mean(self.metric))
+        if self.rows[lowest].mean(self.metric) < self.rows[chosen].mean(self.metric) and lowest != chosen:
+            within = ", a difference within noise" if self.beats(lowest, chosen, self.metric) == 0 else ""
+            parts.append(
+                f"The lowest {label} is that of {self.rows[lowest].label}, {self.value(lowest, self.metric)}{within}."
+            )
+        return " ".join(parts)
+
+    def cost(self, chosen: str) -> str:
+        if chosen == "vanilla":
+            return ""
+        row = self.rows[chosen]
+        changed = float(np.mean(self.typical[chosen].prediction != self.typical["vanilla"].prediction))
+        kept = "keeps every prediction" if row.keeps_top1 else f"changes {percent(changed)} of the predictions"
+        time = duration(row.fit_seconds) if row.fit_seconds >= 0.1 else f"under {duration(0.1)}"
+        return f"It has {plural(row.parameters, 'parameter')}, is fitted in {time} and {kept}."
+
+    def alternative(self, chosen: str) -> str:
+        label, changing = METRICS[self.metric].label, [id for id in self.eligible if not self.rows[id].keeps_top1]
+        raised = [id for id in changing if "accuracy" in self.against[id].better]
+        if raised and chosen not in raised:
+            best = min(raised, key=lambda id: self.rows[id].mean("nll"))
+            named, change = self.rows[best].label, f"from {self.value('vanilla', 'accuracy')} to"
+            error = f"; its {label} is {self.value(best, self.metric)} and its NLL {self.value(best, 'nll')}"
+            return (
+                f"If predictions may change: {named} raises the accuracy {change} {self.value(best, 'accuracy')}, "
+                f"beyond noise{error}."
+            )
+        lower = [id for id in changing if id != chosen and id in self.calibrated and self.beats(id, chosen, "nll") > 0]
+        if not lower:
+            return ""
+        best = min(lower, key=lambda id: self.rows[id].mean("nll"))
+        return (
+            f"If predictions may change: {self.rows[best].label} has a lower NLL, {self.value(best, 'nll')}, beyond "
+            "noise."
+        )
+
+    def warning(self) -> str:
+        worse = [self.rows[id].label for id, found in self.against.items() if set(found.worse) & set(PROPER_SCORES)]
+        return f"Worse than the model in NLL or Brier score, beyond noise: {join_words(worse)}." if worse else ""
+
+
+def _written(metric: str) -> str:
+    """A metric's name within a sentence."""
+    return "accuracy" if metric == "accuracy" else METRICS[metric].label

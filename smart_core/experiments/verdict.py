@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments.compare import Comparison
-from smart_core.formatting import join_words, plural
+from smart_core.formatting import join_words
 
 
 def repair_verdict(ranked: Comparison) -> str:
@@ -19,29 +19,18 @@ def repair_verdict(ranked: Comparison) -> str:
     words = f"{row.label} has the {'highest' if metric.higher_is_better else 'lowest'} {metric.label}, {value}"
     if row.mean(ranked.metric) <= row.floor_q95(ranked.metric):
         words += ", no more than chance explains"
+    worse = ranked.against_model(best).warning
+    words += f", but {worse}" if worse else ""
     if not ranked.tied:
         return f"{words}; there is no paired test of {metric.label}."
-    tied = [ranked.results[id].label for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
+    tied = [id for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
     if tied:
-        words += f"; {join_words(tied)} cannot be distinguished from it"
+        words += f"; {join_words([ranked.results[id].label for id in tied])} cannot be distinguished from it"
+        worse_ids = [ranked.results[id].label for id in tied if ranked.against_model(id).worse]
+        words += f" (but {join_words(worse_ids)}: worse NLL, Brier or accuracy than the model)" if worse_ids else ""
     else:
         words += "; all other calibrators are worse beyond noise"
-    return " ".join(part for part in (f"{words}.", _simplest(ranked), _against_nothing(ranked)) if part)
-
-
-def _simplest(ranked: Comparison) -> str:
-    """Of the best and the methods tied with it, the one with the fewest parameters that keeps every prediction.
-
-    Empty where that is the best itself, or where none keeps them.
-    """
-    kept = [row for id, row in ranked.available.items() if ranked.standing(id) in ("best", "tied") and row.keeps_top1]
-    # among equally many parameters, the best itself
-    simplest = min(kept, key=lambda row: (row.parameters, row.id != ranked.best), default=None)
-    if simplest is None or simplest.id == ranked.best:
-        return ""
-    among = "The simplest of all" if simplest.id == "vanilla" else "The simplest of these"
-    size = plural(simplest.parameters, "parameter")
-    return f"{among} that keeps every prediction: {simplest.label} ({size})."
+    return " ".join(part for part in (f"{words}.", _against_nothing(ranked)) if part)
 
 
 def _against_nothing(ranked: Comparison) -> str:

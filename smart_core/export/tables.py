@@ -22,6 +22,7 @@ TRUE = (
     r" True, 95\,\%: the range of the model's own error on unlimited data; noise adds to the measured error, which "
     r"near the noise floor may lie above it."
 )
+WORSE = r" $\dagger$: an NLL, Brier score or accuracy worse than that of the uncalibrated model, beyond noise."
 TIED = "; underlined are the methods that a paired test by {metric} cannot tell from the best"
 
 
@@ -67,6 +68,8 @@ def comparison_latex(
 def _caption(tied: list[str], sets: Sequence[Comparison], methods: str, metrics: Sequence[str]) -> str:
     underlined = TIED.format(metric=" and ".join(tied)) if tied else ""
     words = CAPTION.replace("{tied}", underlined).replace("{floor}", "Floor" if methods == "columns" else "Noise floor")
+    if any(one.against_model(id).worse for one in sets for id in one.available):
+        words += WORSE
     if methods == "columns":
         return words
     return f"{escaped(sets[0].data.name)}. {words}" + (
@@ -88,7 +91,7 @@ def _methods_as_columns(sets: Sequence[Comparison], metrics: Sequence[str]) -> t
             body.append(r"\midrule")
         for place, metric in enumerate(metrics):
             name = escaped(one.data.name) if place == 0 else ""
-            cells = _figures(one, metric)
+            cells = {id: f"{cell}{_dagger(one, id)}" for id, cell in _figures(one, metric).items()}
             body.append(
                 latex.row([name, heading(metric), *(cells.get(id, NOTHING) for id in ids), _floor(one, metric)])
             )
@@ -107,7 +110,7 @@ def _methods_as_rows(sets: Sequence[Comparison], metrics: Sequence[str]) -> tupl
             header.append(r"true, 95\,\%")
             floors.append("")
     body = [
-        latex.row([escaped(all_methods()[id].label), *(cells.get(id, NOTHING) for cells in columns)])
+        latex.row([escaped(all_methods()[id].label) + _dagger(one, id), *(cells.get(id, NOTHING) for cells in columns)])
         for id in all_methods()
         if id in one.results
     ]
@@ -131,6 +134,11 @@ def _figures(comparison: Comparison, metric: str) -> dict[str, str]:
             figure = rf"\underline{{{figure}}}"
         cells[id] = f"${figure}$"
     return cells
+
+
+def _dagger(comparison: Comparison, id: str) -> str:
+    """The mark of a method that worsens a proper score or the accuracy of the model."""
+    return r"$^\dagger$" if comparison.against_model(id).worse else ""
 
 
 def _range(row: MethodResult, metric: str) -> str:

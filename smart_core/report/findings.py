@@ -45,6 +45,8 @@ class Findings:
     """The Python that computes the leaderboard again."""
     command: str = ""
     """The command line that writes the report again."""
+    selected: Sequence[str] = ()
+    """Methods to draw; empty for the recommended one."""
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
@@ -69,10 +71,18 @@ class Findings:
         return self.comparison.available
 
     @property
-    def repair(self) -> str | None:
-        """The method that is drawn beside the uncalibrated model: SMART, else the best, else the first."""
+    def drawn(self) -> list[str]:
+        """The methods drawn beside the uncalibrated model: those selected, else the recommended one or the best."""
         others = [id for id in self.fitted if id != "vanilla"]
-        return next((id for id in ("smart", self.comparison.best, *others) if id in others), None)
+        advice = self.comparison.recommended
+        first = (advice.method if advice else None, self.comparison.best, "smart", *others)
+        proposed = [id for id in first if id in others][:1]
+        return [id for id in self.selected if id in others] or proposed
+
+    @property
+    def repair(self) -> str | None:
+        """The first of these, which is drawn group by group."""
+        return next(iter(self.drawn), None)
 
     @property
     def curved(self) -> str | None:
@@ -96,7 +106,11 @@ class Findings:
         """The repair on test: the evaluation of its typical seed."""
         if self.repair is None:
             return None
-        row = self.fitted[self.repair]
+        return self.typical(self.repair)
+
+    def typical(self, id: str) -> Evaluation:
+        """A method's evaluation on test, of its typical seed."""
+        row = self.fitted[id]
         kept = len(row.evaluations) == len(row.values[self.metric])
         return row.typical(self.metric) if kept else row.evaluations[0]
 

@@ -48,6 +48,8 @@ from smart_core.report.findings import Findings, Options, findings
 
 LIBRARIES = ("numpy", "torch", "scipy", "plotly")
 UNCALIBRATED = "uncalibrated model"
+MAX_CURVES = 5
+"""Curves beside the uncalibrated model in one diagram."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, those that change the direction of text, and lone surrogates, which no file can hold."""
@@ -180,7 +182,7 @@ class ReportChart:
 def _advice(found: Findings) -> list[str]:
     """The method to deploy and why, if there is a choice."""
     chosen = found.comparison.recommended
-    return [f"Recommended: {chosen.label}. {chosen.reason}"] if chosen and len(found.fitted) > 1 else []
+    return [f"{chosen.title}. {chosen.reason}"] if chosen and len(found.fitted) > 1 else []
 
 
 def _both(name: str, draw: Callable[..., Chart], *arguments: Any, **options: Any) -> dict[str, ReportChart]:
@@ -196,12 +198,13 @@ def leaderboard(found: Findings) -> dict[str, ReportChart]:
 
 def reliability(found: Findings) -> dict[str, ReportChart]:
     """Accuracy against confidence, before and after calibration."""
-    before, after, bins = found.before, found.after, found.bins
+    before, bins = found.before, found.bins
     band = bootstrap_reliability_band(before.confidence, before.correct, bins=bins)
     table = reliability_table(before.confidence, before.correct, bins)
     curves = [Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)]
-    if after is not None and found.repair is not None:
-        curves.append(Curve(reliability_table(after.confidence, after.correct, bins), found.repair))
+    for id in found.drawn[:MAX_CURVES]:
+        evaluated = found.typical(id)
+        curves.append(Curve(reliability_table(evaluated.confidence, evaluated.correct, bins), id))
     return _both("reliability", reliability_diagram, curves, height=460)
 
 

@@ -135,8 +135,9 @@ def test_the_leaderboard_says_what_the_comparison_says(read: Reader, compared: C
         assert row[0] == f"{100 * result.mean('ece'):.2f}\u00a0%"
         assert row[2] == f"{100 * result.floor['ece'].q95:.2f}\u00a0%"
         assert row[3] == f"{100 * ends.low:.2f} – {100 * ends.high:.2f}"
-        standing = "best" if id == compared.best else "tied with best" if compared.tied[id] else "worse"
-        assert row[4] == standing
+        standing = "best" if id == compared.best else "tied" if compared.tied[id] else "worse"
+        assert row[4].split(", ")[0] == standing
+        assert row[4].endswith(", recommended") == (id == sc.recommend(compared).method)
     for name in HEADLINE:
         assert METRICS[name].label in read.text
 

@@ -1,0 +1,64 @@
+"""Downloads of what was computed on a data set: tables of the leaderboard, and the report."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.shared import datasets, downloads, leaderboard, session, studies
+from smart_core import LogitSet
+from smart_core.calibrators import methods
+from smart_core.evaluation import METRICS
+from smart_core.experiments import Comparison
+from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.export import comparison_csv, comparison_json, comparison_latex
+from smart_core.report import Findings, report_html
+from smart_core.report.reproduce import compare_code
+
+
+def tables(ranking: Comparison) -> None:
+    """Draw the downloads of the leaderboard."""
+    names = ", ".join(methods()[id].label for id in ranking.results)
+    st.caption(f"{names}. Ties by the primary metric, {METRICS[ranking.metric].label}.")
+    name = downloads.file_stem(datasets.current_title(), "metrics")
+    with st.container(horizontal=True):
+        downloads.button("Download CSV", lambda: comparison_csv(ranking).encode(), f"{name}.csv", "export-metrics-csv")
+        downloads.button(
+            "Download JSON", lambda: comparison_json(ranking).encode(), f"{name}.json", "export-metrics-json"
+        )
+        downloads.button(
+            "Download LaTeX",
+            lambda: comparison_latex(ranking, methods="rows").encode(),
+            f"{name}.tex",
+            "export-metrics-latex",
+        )
+        downloads.button(
+            "Download LaTeX, methods as columns",
+            lambda: comparison_latex(ranking, methods="columns", metrics=[ranking.metric]).encode(),
+            f"{name}-across.tex",
+            "export-metrics-latex-across",
+            help="The paper's layout: one row for the data set, one column per method.",
+        )
+
+
+def report(ranking: Comparison, bins: int) -> None:
+    """Draw the download of the report on everything that is fitted."""
+    results, title = ranking.results, datasets.current_title()
+    seeds = max(row.seeds for id, row in leaderboard.rows(ranking.data).items() if id in results)
+    settings = {id: leaderboard.chosen_settings(id) for id in results}
+    code = compare_code(datasets.load_code(), list(results), seeds, bins, ranking.metric, settings)
+    grid, selected = _sensitivity_grid(ranking.data, bins), session.selected()
+    found = Findings(ranking, bins, grid, title, code, selected=selected)
+    st.caption(
+        "Verdict, leaderboard, reliability by margin group, temperature curve and settings: one HTML file of about 5 "
+        "MB that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and JSON."
+    )
+    name = f"{downloads.file_stem(title, 'report')}.html"
+    downloads.button("Download report", lambda: report_html(found).encode(), name, "export-report")
+
+
+def _sensitivity_grid(data: LogitSet, bins: int) -> Sensitivity | None:
+    """Return the latest sensitivity grid of this data set, if it is complete and uses these bins."""
+    study = studies.find(data, "sensitivity")
+    if study is None or not isinstance(study.result, Sensitivity):
+        return None
+    return study.result if study.result.complete and study.settings.get("bins") == bins else None
