@@ -159,7 +159,13 @@ def scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def minimise(
-    x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, max_iterations: int, run: Run
+    x: Tensor,
+    labels: Tensor,
+    identity: Tensor,
+    penalty: Penalty,
+    max_iterations: int,
+    run: Run,
+    least_gain: float = LEAST_GAIN,
 ) -> tuple[Tensor, Tensor]:
     """The V and b of least loss on the path of L-BFGS from I and 0."""
     bias = torch.zeros(x.shape[1], device=x.device)
@@ -179,7 +185,7 @@ def minimise(
 
     start = _pack(identity, bias)
     curvature = _pack(*loss_curvature(x, labels, identity, bias, penalty, tick))
-    return _unpack(minimise_convex(loss, start, curvature, max_iterations, LEAST_GAIN, between), identity)
+    return _unpack(minimise_convex(loss, start, curvature, max_iterations, least_gain, between), identity)
 
 
 def loss_and_gradient(

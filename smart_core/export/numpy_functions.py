@@ -140,6 +140,12 @@ def log_probabilities(z: np.ndarray) -> np.ndarray:
     return log_softmax(np.maximum(gaps(z), GAP_FLOOR))
 
 
+def smoothed_log_probabilities(z: np.ndarray, temperature: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """`log((1 - u) softmax(z / T) + u / K)`, float64."""
+    u = uniform.astype(np.float64)
+    return np.log((1.0 - u) * softmax(gaps(z).astype(np.float64) / temperature) + u / z.shape[1])
+
+
 # -- indicators of SMART, by their names in `smart_core.fitting.indicators` -----------------------------------------
 
 
