@@ -44,6 +44,7 @@ _own, _names, _ = attach(
         "analysis.correlation": "correlate",
         "experiments.compare": "compare",
         "experiments.benchmark": "benchmark",
+        "experiments.model_pair": "compare_models",
         "experiments.recommend": "recommend",
         "experiments.sensitivity": "sensitivity",
         "experiments.ablation": "ablation",

@@ -25,6 +25,7 @@ from smart_core.analysis.temperature_curve import temperature_curve as compute_t
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
+from smart_core.experiments.model_pair import ModelPair, compare_models
 from smart_core.metrics.bands import ReliabilityBand, bootstrap_reliability_band
 
 
@@ -63,6 +64,19 @@ def reliability_band(evaluation: sc.Evaluation, bins: int) -> ReliabilityBand:
 @st.cache_data(max_entries=64, show_spinner="Computing the band", scope="session")
 def _reliability_band(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> ReliabilityBand:
     return bootstrap_reliability_band(_evaluation.confidence, _evaluation.correct, bins=bins)
+
+
+def model_pair(first: sc.LogitSet, second: sc.LogitSet, method: str, bins: int) -> ModelPair:
+    """Compare two models on the test samples that they share."""
+    return _model_pair(first.content_hash, second.content_hash, method, bins, first, second)
+
+
+@st.cache_resource(max_entries=8, show_spinner="Comparing the two models", scope="session")
+def _model_pair(
+    first_hash: str, second_hash: str, method: str, bins: int, _first: sc.LogitSet, _second: sc.LogitSet
+) -> ModelPair:
+    with one_thread():
+        return compare_models(_first, _second, method, bins=bins)
 
 
 def headline(data: sc.LogitSet, bins: int) -> MethodResult:

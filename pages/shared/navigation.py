@@ -31,6 +31,7 @@ PAGES = {
         "pages/sensitivity.py": "Sensitivity",
         "pages/ablation.py": "Ablation",
         "pages/shift.py": "Shift",
+        "pages/benchmark.py": "Benchmark",
         "pages/theory.py": "Theory",
     },
     "Export and help": {"pages/export.py": "Export", "pages/guide.py": "Guide"},

@@ -17,6 +17,7 @@ from smart_core import Evaluation, LogitSet
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.document import load_call
 from smart_core.experiments import Comparison, MethodResult
+from smart_core.experiments.benchmark_records import RecordFile
 
 # Keys of st.session_state. Keys of widgets that one page alone draws are written on that page.
 SESSION = "session"  # the Session object
@@ -142,6 +143,8 @@ class Session:
     """Method -> its settings that differ from the defaults."""
     studies: BoundedDict[Any] = field(default_factory=lambda: BoundedDict(MAX_STUDIES))
     """By `study_key`: the result of a study, partial while the study runs."""
+    records: RecordFile = field(default_factory=RecordFile)
+    """The finished fits of benchmarks."""
     rankings: BoundedDict[Comparison] = field(default_factory=lambda: BoundedDict(MAX_RANKINGS))
     """Ranked rows, by data set, metric, bins and rows."""
     jobs: JobList = field(default_factory=JobList)

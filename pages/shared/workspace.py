@@ -18,6 +18,7 @@ from smart_core.data.saved import LONGEST_NAME
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments import MethodResult, SeedTable, Sensitivity, Shift, Traces
+from smart_core.experiments.benchmark_result import Benchmark
 from smart_core.export.workspace import Workspace, Writer, load_workspace, save_workspace
 from smart_core.export.workspace_schema import (
     SCALAR,
@@ -203,7 +204,9 @@ def _study(name: str, result: Any, made_with: Any) -> Study:
     """Return a study, if its result is what the page of its kind draws."""
     check_fields({"settings": made_with}, {"settings": by_key(PLAIN, text())}, "study")
     kind = name.partition("/")[2].partition(" {")[0]
-    if kind in STUDY_TABLES:
+    if name == f"{STUDY}benchmark":
+        fine = isinstance(result, Benchmark)
+    elif kind in STUDY_TABLES:
         of, rows, columns = STUDY_TABLES[kind]
         fine = type(result) is of and (result.row_name, result.column_name) == (rows, columns)
         fine = fine and result.metrics.keys() >= set(HEADLINE) and min(len(result.rows), len(result.columns)) >= 1

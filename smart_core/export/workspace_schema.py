@@ -18,6 +18,7 @@ from smart_core.data.logitset import Cure, LogitSet, Notice
 from smart_core.data.normalize.logits import MAX_LOGIT
 from smart_core.evaluation import HEADLINE, METRICS, Evaluation
 from smart_core.experiments import Ablation, Comparison, MethodResult, Runtime, SeedTable, Sensitivity, Shift, Traces
+from smart_core.experiments.benchmark_result import Benchmark, Cell, SetInfo
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.metrics.classwise import ClasswiseCells, group_number
@@ -286,6 +287,20 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "reasons": by_key(SENTENCE, METHOD),
         "complete": FLAG,
     },
+    SetInfo: {
+        **dict.fromkeys(("classes", "validation", "test"), whole()),
+        **dict.fromkeys(("accuracy", "overconfidence", "margin_spread", "floor"), VALUE),
+        "splits": each(text(64), tuple),
+    },
+    Cell: {"values": by_key(each(VALUE), METRIC), "seconds": VALUE, "parameters": whole(), "reason": SENTENCE},
+    Benchmark: {
+        "sets": by_key(a(SetInfo), text()),
+        "methods": each(METHOD, tuple),
+        "cells": by_key(by_key(a(Cell), METHOD), text()),
+        "metric": METRIC,
+        "complete": FLAG,
+        "tied": by_key(by_key(by_key(FLAG, METHOD), text()), METRIC),
+    },
 }
 """Class -> field -> its rule."""
 
@@ -302,6 +317,7 @@ AGREE: dict[type, Callable[[Any], bool]] = {
     Shift: lambda shift: shift.rows[:1] == ("vanilla",) and _table(shift),
     Traces: lambda traces: all(len(run) and run.values.keys() >= set(TRACED) for run in traces.runs.values()),
     Runtime: _runtime,
+    Benchmark: lambda found: found.cells.keys() == found.sets.keys(),
 }
 """Class -> whether the fields agree with each other."""
 

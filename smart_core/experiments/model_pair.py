@@ -1,0 +1,100 @@
+"""Two models on the same test samples: what differs between them, and is the difference real?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smart_core.data.logitset import LogitSet
+from smart_core.errors import CalibrationError
+from smart_core.evaluation import HEADLINE, Evaluation, evaluate
+from smart_core.experiments.results import Result
+from smart_core.experiments.running import fit_method
+from smart_core.metrics import Difference, paired_difference
+from smart_core.progress import Run
+from smart_core.types import IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(eq=False)
+class ModelPair(Result):
+    """Two models evaluated on the same samples."""
+
+    names: tuple[str, str]
+    method: str
+    """The calibrator that each model was given, fitted on its own validation part."""
+    evaluations: tuple[Evaluation, Evaluation]
+    differences: dict[str, Difference]
+    """Metric -> first minus second, with its 95 % interval."""
+
+    @property
+    def disagreeing(self) -> IntArray:
+        """Rows on which the two predict different classes, those with the largest difference in confidence first."""
+        first, second = self.evaluations
+        rows = np.flatnonzero(first.prediction != second.prediction)
+        gap = np.abs(np.asarray(first.confidence[rows], dtype=np.float64) - second.confidence[rows])
+        return rows[np.argsort(-gap, kind="stable")]
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        records = [
+            {
+                "metric": name,
+                self.names[0]: self.evaluations[0].metric(name) if name != "cece" else np.nan,
+                self.names[1]: self.evaluations[1].metric(name) if name != "cece" else np.nan,
+                "difference": found.mean,
+                "low": found.low,
+                "high": found.high,
+                "p_value": found.p_value,
+            }
+            for name, found in self.differences.items()
+        ]
+        return pd.DataFrame(records)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "method": self.method,
+            "differences": {name: vars(found) for name, found in self.differences.items()},
+            "disagreeing": len(self.disagreeing),
+        }
+
+
+def same_test_labels(first: LogitSet, second: LogitSet) -> bool:
+    """Whether two sets can be compared sample by sample: their test parts have the same labels in the same order."""
+    return len(first.test) == len(second.test) and np.array_equal(first.test.labels, second.test.labels)
+
+
+def compare_models(
+    first: LogitSet, second: LogitSet, method: str = "vanilla", *, bins: int = 15, run: Run | None = None
+) -> ModelPair:
+    """Evaluate two models on the test samples they share, and test every metric of the leaderboard but the classwise.
+
+    With `method`, each is calibrated first, on its own validation part.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(1000, 1000, 4, law="constant", seed=0)
+    >>> part = sc.Part(data.test.logits * 2, data.test.labels)
+    >>> pair = compare_models(data, data.with_parts(test=part))
+    >>> bool(pair.differences["nll"].high < 0), len(pair.disagreeing)
+    (True, 0)
+    """
+    if not same_test_labels(first, second):
+        raise CalibrationError(
+            f"{first.name} and {second.name} do not have the same test labels, so that they cannot be compared sample "
+            "by sample; open two models' predictions of the same test set."
+        )
+    run = run or Run()
+    evaluations = []
+    for number, data in enumerate((first, second)):
+        fit = fit_method(method, data, run=run.part(number / 2, number / 2 + 0.4))
+        evaluations.append(evaluate(fit.calibrator, data.test, bins=bins, classwise=False))
+    a, b = evaluations
+    differences = {name: paired_difference(name, a, b, bins=bins) for name in HEADLINE if name != "cece"}
+    run.tick(1.0, "done")
+    return ModelPair((first.name, second.name), method, (a, b), differences)
