@@ -19,6 +19,8 @@ from smart_core.formatting import plural
 navigation.enter()
 
 MAX_SPLITS = 20
+FEWEST_SETS = 5
+"""Sets from which on a test over sets is reported: below, not even a method that wins on all of them is significant."""
 LABELS = {id: method.label for id, method in methods().items()}
 
 
@@ -89,10 +91,10 @@ def show_ranking(result: Benchmark, metric: str, key: str, look: dict[str, Any])
     if ranking is None:
         st.caption("The ranking needs two methods with values on every set.")
         return
-    if ranking.sets < 5:
-        st.caption(f"{plural(ranking.sets, 'data set')}: too few for a claim over data sets.")
     test = ranking.friedman
-    if test is not None:
+    if ranking.sets < FEWEST_SETS:
+        st.caption(f"{plural(ranking.sets, 'data set')}: too few for a claim over data sets.")
+    elif test is not None:
         different = "rank differently beyond chance" if test.f_p < 0.05 else "cannot be told apart over these sets"
         st.markdown(f"The methods {different} (Friedman test with Iman and Davenport's F, p = {test.f_p:.2g}).")
     left, right = st.columns(2)
