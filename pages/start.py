@@ -7,19 +7,18 @@ from typing import Any
 import streamlit as st
 
 from pages.shared import (
-    cache,
+    before_after,
     datasets,
     file_review,
     loading,
     navigation,
-    recommendation,
     session,
     uploads,
     urls,
     workspace,
 )
 from pages.shared.components import plain_text, python_code
-from pages.shared.session import MAX_DATASETS, MAX_SPLIT_SEED, SERVER_FILES, SPLIT_PERCENT, Split
+from pages.shared.session import MAX_SPLIT_SEED, SERVER_FILES, SPLIT_PERCENT, Split
 from pages.shared.uploads import UploadedFiles
 from smart_core.data import ArrayInfo
 from smart_core.errors import LogitFileError
@@ -41,30 +40,9 @@ def pending_link() -> None:
         st.button("Dismiss", key="start-never-mind", on_click=urls.dismiss_link)
 
 
-def current_verdict() -> None:
-    """Show the verdict on the selected data set, and the button to Diagnose."""
-    data, bins = datasets.current(), session.bins()
-    diagnosis = cache.diagnosis(cache.uncalibrated(data), bins)
-    with st.container(border=True, key="in-view"):
-        st.markdown(f"**{plain_text(datasets.current_title())}**. {diagnosis.words}")
-        recommendation.brief(recommendation.current(data))
-        removed = st.session_state.pop(session.REMOVED_DATASET, None)
-        if removed is not None:
-            st.warning(
-                f"{plain_text(removed)} was removed: a session keeps at most {MAX_DATASETS} data sets of your own. "
-                "Upload it again to get it back."
-            )
-        if st.button("Diagnose", type="primary", key="start-diagnose"):
-            navigation.go("pages/diagnose.py")
-
-
 def choose_files() -> UploadedFiles:
     """Ask for files: uploads, or files of the server's folder if they were chosen after that."""
-    apart = st.toggle(
-        "Separate validation and test files",
-        key="start-apart",
-        help="If off, the names of the files and arrays tell validation from test.",
-    )
+    apart = bool(st.session_state.get("start-apart"))
     common: dict[str, Any] = {
         "accept_multiple_files": True,
         "on_change": st.session_state.pop,
@@ -81,13 +59,18 @@ def choose_files() -> UploadedFiles:
         files = uploads.from_browser(val=validation, test=test) if validation and test else UploadedFiles()
     else:
         whole = st.file_uploader(
-            "One bundle, or a logit file with its label file",
+            "Your file: one bundle, or a logit file with its label file",
             key="start-files",
             help="npz, npy, pt, safetensors, csv, tsv, parquet, feather, mat, or a pickle of published logits. "
             "Files cannot run code. The formats are described on the Guide page.",
             **common,
         )
         files = uploads.from_browser(whole=whole)
+    st.toggle(
+        "Separate validation and test files",
+        key="start-apart",
+        help="If off, the names of the files and arrays tell validation from test.",
+    )
     if uploads.dropped("start-val", "start-test", "start-files"):
         limit = bytes_text(uploads.MAX_UPLOADED)
         st.warning(f"The server keeps {limit} of uploads per session and has dropped your oldest file; remove it here.")
@@ -163,31 +146,31 @@ def sample_cards() -> None:
 
 
 st.title("Start")
-st.markdown("Can you trust this classifier's confidence? Upload its logits and labels, or open a sample.")
+st.markdown(
+    "See whether a classifier's confidence can be trusted, and repair it without retraining. Open a file of logits and "
+    "labels, or look at the sample."
+)
 pending_link()
-if datasets.empty():
-    st.info("There is no data set yet. Upload a file to see its verdict here.")
-else:
-    current_verdict()
-st.subheader("Your file")
 result = file_review.read(choose_files())
-data_set = result.data if result is not None else None
-uploaded = data_set is not None and datasets.key_of(data_set) == datasets.current_key()
 if result is not None and result.error is not None:
     file_review.show_error(result)
-elif result is not None and uploaded:
-    file_review.show_data_set(result)
-with st.expander("Restore a saved workspace"):
-    workspace.draw_restore("start-restore")
 if datasets.empty():
+    st.info("There is no data set yet. Open a file to see its verdict here.")
     st.stop()
+before_after.draw(datasets.current(), session.bins())
+data_set = result.data if result is not None else None
+if result is not None and data_set is not None and datasets.key_of(data_set) == datasets.current_key():
+    st.subheader("What was read")
+    file_review.show_data_set(result)
+else:
+    with st.expander("Contents of the data set"):
+        show_contents()
 st.subheader("Samples")
 sample_cards()
 st.subheader("Validation and test")
 split_controls()
-if not uploaded:
-    with st.expander("Contents of the selected data set"):
-        show_contents()
+with st.expander("Restore a saved workspace"):
+    workspace.draw_restore("start-restore")
 bins = session.bins()
 python_code(
     f"""

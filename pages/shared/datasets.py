@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,11 +16,13 @@ import numpy as np
 import streamlit as st
 
 import sample_logits
-from pages.shared import session
+from pages.shared import session, undo
 from pages.shared.session import LoadedDataset
 from smart_core import LogitSet, load
 from smart_core.cli.dashboard import opened
 from smart_core.data.samples import PREFIX
+from smart_core.data.saved import LONGEST_NAME
+from smart_core.formatting import printable
 
 
 class Sample(NamedTuple):
@@ -107,6 +110,12 @@ def current() -> LogitSet:
     return get(current_key())
 
 
+def is_sample(data: LogitSet) -> bool:
+    """Return whether this is the selected data set, and a bundled sample with the split of its file."""
+    key = current_key()
+    return key not in session.current().datasets and data is as_loaded(key)
+
+
 def current_title() -> str:
     """Return the title of the selected data set."""
     return titles()[current_key()]
@@ -162,9 +171,11 @@ def add(
     """
     own = session.current().datasets
     key = key_of(data)
-    if replaces != key:
-        own.pop(replaces or "", None)
+    if replaces != key and replaces in own:
+        undo.remember(f"change of how {own[replaces].title} is read")
+        del own[replaces]
     if key not in own and len(own) == session.MAX_DATASETS:
+        undo.remember(f"removal of {next(iter(own.values())).title}")
         st.session_state[session.REMOVED_DATASET] = next(iter(own.values())).title
     own[key] = LoadedDataset(data, _unique_title(data.name, key), files, options)
     select(key)
@@ -175,6 +186,13 @@ def _unique_title(title: str, key: str) -> str:
     taken = {other for known, other in titles().items() if known != key}
     numbered = (f"{title} ({number})" for number in range(2, len(taken) + 3))
     return title if title not in taken else next(name for name in numbered if name not in taken)
+
+
+def rename(key: str, title: str) -> None:
+    """Give a data set of the user another title."""
+    own = session.current().datasets
+    own[key] = replace(own[key], title=_unique_title(printable(title.strip(), LONGEST_NAME), key))
+    select(key)  # otherwise the sidebar's field keeps the earlier title
 
 
 def select(key: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pages.shared import session
+from pages.shared import session, undo
 from pages.shared.jobs import Job
 from pages.shared.session import LeaderboardRow, row_key
 from pages.shared.urls import DEFAULT_SEEDS
@@ -31,6 +31,9 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
     """Start a job that fits these methods with their chosen settings; each row appears when it is finished."""
     here = session.current()
     settings = {method: dict(chosen_settings(method)) for method in wanted}
+    replaced = [method for method in wanted if method in fitted(data)]
+    if replaced:
+        undo.remember(f"refit of {methods()[replaced[0]].label if len(replaced) == 1 else f'{len(replaced)} methods'}")
     rows, fits = here.rows, here.fits  # the job must not reference the session itself
 
     def work(run: Run) -> None:

@@ -18,10 +18,10 @@ from pages.shared import datasets, loading, session, uploads, urls
 from pages.shared.components import plain_text
 from smart_core.errors import SmartError
 
-HOME = "pages/diagnose.py"
+HOME = "pages/start.py"
 
 PAGES = {
-    "": {"pages/start.py": "Start", HOME: "Diagnose", "pages/compare.py": "Compare"},
+    "": {HOME: "Start", "pages/diagnose.py": "Diagnose", "pages/compare.py": "Compare"},
     "Look closer": {
         "pages/margin_groups.py": "Margin groups",
         "pages/temperature.py": "Temperature curve",
@@ -54,6 +54,9 @@ def menu() -> st.Page:
     sections = {name: [st.Page(file, title=title) for file, title in pages.items()] for name, pages in PAGES.items()}
     sections[""].insert(0, st.Page(_redirect, title="Home", default=True, visibility="hidden"))
     page = st.navigation(sections, position="top")
+    if page not in sections[""]:  # Streamlit marks a page only inside the menu of its section, which is closed
+        marked = {f"{name}: **{page.title}**" if page in pages else name: pages for name, pages in sections.items()}
+        page = st.navigation(marked, position="top")
     if page.url_path == "":
         st.switch_page(HOME, query_params=urls.all_parameters())
     return page
@@ -66,7 +69,7 @@ def _redirect() -> None:
 def run(page: st.Page) -> None:
     """Run a page below the header that dashboard.py has drawn."""
     if datasets.empty() and page.url_path != "start":
-        go("pages/start.py")
+        go(HOME)
     if page.url_path != "start":
         st.session_state.pop(session.DOCUMENT, None)
     uploads.limit_uploads(keep=page.url_path in WITH_UPLOADS)

@@ -41,6 +41,7 @@ READ_RESULT = "read-result"  # Start: the result of reading these files
 READ_OPTIONS = "read-options"  # Start: the files, and the options with which to read them again
 READ_KEY = "read-key"  # Start: the files, and the key of the data set that they became
 SERVER_FILES = "server-files"  # Start: the files chosen from the server's folder
+UNDO = "undo-steps"  # snapshots of what was replaced
 EXPORT_METHOD = "export-method"  # Export: the chosen method
 EXPORT_PROPOSED = "export-proposed"  # Export: the data set and the method that were proposed last
 

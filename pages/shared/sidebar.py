@@ -19,32 +19,10 @@ POLL_SECONDS = 0.5
 MAX_FINISHED = 3
 """Finished jobs that are shown."""
 
-CSS = """<style>
-@media (min-width: 769px) { .st-key-narrow-split { display: none !important; } }
-.stMainBlockContainer { padding-top: 4.5rem; }
-.st-key-other-theme { display: none; }
-</style>"""
-"""On a narrow screen the sidebar is collapsed, and a line above the page names the data set instead."""
-
-WATCH_THEME = """<script>
-if (!window.themeWatch) {
-    const background = () => getComputedStyle(document.querySelector(".stApp")).backgroundColor;
-    let drawn = background();
-    window.themeWatch = setInterval(() => {
-        if (background() === drawn) return;
-        drawn = background();
-        document.querySelector(".st-key-other-theme button")?.click();
-    }, 500);
-}
-</script>"""
-"""Charts are drawn for one theme, and Streamlit does not rerun when the theme changes: a hidden button does."""
-
 
 def draw(page: st.Page) -> DeltaGenerator:
     """Draw the sidebar, and return the place of the link, which is known only after the page has run."""
     urls.read(page)
-    st.html(CSS)
-    st.html(WATCH_THEME, unsafe_allow_javascript=True)
     with st.sidebar:
         if not datasets.empty():
             _data_set()
@@ -66,14 +44,16 @@ def draw(page: st.Page) -> DeltaGenerator:
         )
         _jobs()
         place = st.container()
-        st.button("Redraw for the other theme", key="other-theme")
     if not datasets.empty():
-        with st.container(key="narrow-split"):
-            data, title = datasets.current(), plain_text(datasets.current_title())
-            sizes = f"fitted on **{len(data.validation):,}**, tested on **{len(data.test):,}** samples"
-            st.caption("  \n".join(line for line in (f"{title}: {sizes}", _custom_split()) if line))
         urls.write()
     return place
+
+
+def sizes() -> str:
+    """Return the sizes of validation and test and the custom split, for screens on which the sidebar is collapsed."""
+    data, split = datasets.current(), _custom_split()
+    text = f"fitted on **{len(data.validation):,}**, tested on **{len(data.test):,}** samples"
+    return f"{text}  \n{split}" if split else text
 
 
 def draw_link(place: DeltaGenerator) -> None:

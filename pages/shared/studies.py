@@ -12,24 +12,19 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import cache, leaderboard, session
+from pages.shared import cache, leaderboard, quick_fit, session
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job
 from pages.shared.session import study_key
-from smart_core import Evaluation, LogitSet, evaluate
+from smart_core import LogitSet
 from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import metric_value
-from smart_core.experiments.method_result import bounded, fit_key
-from smart_core.experiments.running import fit_method
 from smart_core.formatting import duration, plural
 from smart_core.progress import Run
 
 Settings = dict[str, Any]
 Publish = Callable[[Any], None]
 Compute = Callable[[Run, Publish], None]
-
-TIMING = "timing"
-"""Kind of the job that times one fit."""
 
 GREY = "<style>[class*='st-key-stale-'] { opacity: 0.45; }</style>"
 
@@ -95,28 +90,12 @@ def grey_if_stale(study: Study, data: LogitSet, kind: str, settings: Settings) -
 
 
 def fit_seconds(data: LogitSet) -> float | None:
-    """Return how long one fit of SMART takes: as on Compare, or timed by a job; None until that has finished.
-
-    The timed fit is SMART's first seed with default settings, which Compare then finds in the cache.
-    """
+    """Return how long one fit of SMART takes: as on Compare, or as `quick_fit` took; None until that has finished."""
     row = leaderboard.row(data, "smart")
     if row is not None and row.result.available:
         return row.result.fit_seconds
-    here = session.current()
-    fits, key = here.fits, _first_fit(data)
-    cached = fits.get(key)
-    if cached is not None:
-        return cached[1]
-
-    def work(run: Run) -> None:
-        fit = fit_method("smart", data, run=run.part(0.0, 0.9))
-        evaluation = evaluate(fit.calibrator, data.test, run=run.part(0.9, 1.0))
-        fits[key] = (fit.calibrator, fit.seconds, bounded(evaluation, 0))
-
-    if here.jobs.latest(TIMING, data.content_hash) is None:
-        here.jobs.start("Time one fit of SMART", work, kind=TIMING, data_hash=data.content_hash)
-        st.rerun()  # the sidebar is drawn before the page, and polls only once it has a job
-    return None
+    fit = quick_fit.find(data)
+    return None if fit is None else fit[1]
 
 
 def cost(fits: int, seconds: float | None, trained: int | None = None) -> str:
@@ -132,23 +111,14 @@ def noise_note(data: LogitSet, metric: str, bins: int) -> str:
     row = leaderboard.row(data, "smart")
     if row is not None and row.bins == bins and metric in row.result.floor:
         floor = row.result.floor[metric].q95
-    elif metric == "ece" and (evaluation := _first_evaluation(data)) is not None:
-        floor = cache.diagnosis(evaluation, bins).floor.q95
+    elif metric == "ece" and (fit := quick_fit.known(data)) is not None:
+        floor = cache.diagnosis(fit[2], bins).floor.q95
     else:
         return ""
     return (
         f"A perfectly calibrated model reaches up to {metric_value(metric, floor)} by chance on these "
         f"{len(data.test):,} test samples (95\u00a0%), so differences of that size may be noise."
     )
-
-
-def _first_fit(data: LogitSet) -> str:
-    return fit_key(data, "smart", {"device": "auto"}, 0)
-
-
-def _first_evaluation(data: LogitSet) -> Evaluation | None:
-    cached = session.current().fits.get(_first_fit(data))
-    return None if cached is None else cached[2]
 
 
 def _key(data: LogitSet, kind: str, settings: Settings) -> str:

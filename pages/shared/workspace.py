@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import datasets, downloads, loading, session, urls
+from pages.shared import datasets, downloads, loading, session, undo, urls
 from pages.shared.components import plain_text
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split
 from pages.shared.studies import Study
@@ -68,10 +68,12 @@ def draw_restore(key: str) -> None:
     if here.restored_upload == file.file_id:
         st.caption("The workspace is restored.")
         return
+    undo.remember("restored workspace")
     try:
         with st.spinner("Restoring"):
             view = restore(file.getvalue(), here)
     except SmartError as error:
+        undo.forget()
         st.error(f"{plain_text(str(error))} Nothing was changed.")
         return
     here.restored_upload = file.file_id

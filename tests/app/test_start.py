@@ -78,7 +78,7 @@ def test_a_sample_opens_with_one_click(app: AppTest) -> None:
 
 
 def test_the_verdict_is_that_of_the_file(app: AppTest) -> None:
-    (sentence,) = [line.value for line in app.markdown if line.value.startswith("**Digits**. ")]
+    (sentence,) = [line.value for line in app.markdown if line.value.startswith("#### Digits. ")]
     assert f"its ECE of {percent(sample_ece())}" in sentence
 
 
@@ -92,8 +92,8 @@ def test_a_bundle_is_loaded(app: AppTest, arrays: dict[str, np.ndarray]) -> None
     data = in_view(app)
     np.testing.assert_array_equal(data.test.logits, arrays["logits"][150:])
     assert says(app, "fitted on **150**, tested on **250**")
-    assert any(line.value.startswith("**mine**. ") for line in app.markdown)
-    table = app.dataframe[0].value
+    assert any(line.value.startswith("#### mine. ") for line in app.markdown)
+    table = next(frame.value for frame in app.dataframe if "array" in frame.value)
     assert dict(zip(table["array"], table["role"], strict=True)) == {name: name for name in parts}
     app.button(key="start-diagnose").click().run()
     assert app.title[0].value == "Diagnose"
@@ -230,7 +230,8 @@ def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: py
     assert parsed.count("soft.npz") == 1  # other options read the same parsed file
     second = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     second.query_params["data"], second.query_params["read"] = key, '{"values":"logits"}'
-    drop(second.run(), ("waited.npz", content))
+    second.switch_page("pages/diagnose.py").run()  # leads to Start
+    drop(second.switch_page("pages/start.py").run(), ("waited.npz", content))
     assert second.selectbox(key="data").value == key
     assert parsed.count("waited.npz") == 1  # also with the options of a link
     assert "document" not in second.session_state  # the link led to another page
@@ -291,8 +292,9 @@ def test_a_link_opens_once_its_file_is_uploaded(arrays: dict[str, np.ndarray]) -
     second = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
     second.query_params["data"] = key
     second.query_params["split"] = "0.25-7"
-    second.run()
+    second.switch_page("pages/diagnose.py").run()
     assert second.title[0].value == "Start"
+    second.switch_page("pages/start.py").run()
     assert says(second, f"This link needs a file that is not loaded (fingerprint **{key}**)")
     drop(second, ("other.npz", npz(logits=arrays["logits"] + 1, labels=arrays["labels"])))
     assert second.title[0].value == "Start"  # another file is welcome, but does not open the view

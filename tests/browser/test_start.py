@@ -47,7 +47,7 @@ def test_a_bundle_two_files_and_a_bad_one(server: str, visit: Open, arrays: dict
     sides = {f"{side}_{name}": array[part] for name, array in arrays.items() for side, part in PARTS.items()}
     drop(seen, file("bundle.npz", **sides))
     expect_in_view(seen, "bundle", 404)
-    expect(seen.page.locator(".st-key-in-view")).to_contain_text("bundle. ")
+    expect(seen.page.get_by_role("heading", level=4).first).to_contain_text("bundle. ")
     seen.idle()
     seen.picture("start-1280-light")
 
@@ -60,6 +60,39 @@ def test_a_bundle_two_files_and_a_bad_one(server: str, visit: Open, arrays: dict
     expect_in_view(again, "a", 303)
     seen.clean()
     again.clean()
+
+
+def test_a_file_dropped_on_any_page_is_opened(server: str, visit: Open, arrays: dict[str, np.ndarray]) -> None:
+    seen = visit(f"{server}/hardness?data=digits")
+    content = list(file("dropped.npz", **arrays)["buffer"])
+    seen.page.evaluate(
+        """content => {
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File([new Uint8Array(content)], "dropped.npz"));
+            const main = document.querySelector("[data-testid=stMain]");
+            for (const type of ["dragover", "drop"])
+                main.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+        }""",
+        content,
+    )
+    expect_in_view(seen, "dropped", 303)
+    expect(seen.page.get_by_role("heading", name="Start", exact=True)).to_be_visible()
+    seen.idle()
+    seen.page.get_by_role("button", name="Rename", exact=True).click()
+    seen.page.get_by_label("Name of the data set").fill("My model")
+    seen.page.keyboard.press("Enter")
+    expect_in_view(seen, "My model", 303)
+    seen.clean()
+
+
+def test_open_file_opens_the_file_dialog(server: str, visit: Open, arrays: dict[str, np.ndarray]) -> None:
+    seen = visit(f"{server}/guide?data=digits")
+    expect(seen.page.get_by_text("sample", exact=True)).to_be_visible()
+    with seen.page.expect_file_chooser() as asked:
+        seen.page.get_by_role("button", name="Open file").press("Enter")
+    asked.value.set_files([file("chosen.npz", **arrays)])
+    expect_in_view(seen, "chosen", 303)
+    seen.clean()
 
 
 PARTS = {"val": slice(0, 202), "test": slice(202, None)}
@@ -75,7 +108,7 @@ def test_a_link_opens_the_same_view_once_its_file_is_there(
     first.page.locator(".st-key-split").get_by_text("Custom split").click()
     expect(first.page.get_by_test_id("stSidebar").get_by_text("seed 0")).to_be_attached()
     first.idle()
-    first.page.get_by_role("button", name="Diagnose", exact=True).click()
+    first.page.get_by_role("button", name="Diagnose the model", exact=True).click()
     expect(first.page.get_by_role("heading", name="Diagnose", exact=True)).to_be_visible()
     first.idle()
     first.page.get_by_role("button", name="Copy link").click()
