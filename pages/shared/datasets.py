@@ -171,7 +171,7 @@ def add(
     """
     own = session.current().datasets
     key = key_of(data)
-    if replaces != key and replaces in own:
+    if replaces is not None and replaces != key and replaces in own:
         undo.remember(f"change of how {own[replaces].title} is read")
         del own[replaces]
     if key not in own and len(own) == session.MAX_DATASETS:
