@@ -94,6 +94,12 @@ st.markdown(
     rf"""
 $\sigma$ is the bandwidth of the soft bins, $\delta$ the smoothing. The defaults are the paper's:
 $\sigma = {paper.DEFAULT[0]}$, $\delta = {paper.DEFAULT[1]}$, 15 bins.
+
+These pages show the **default**: $m$ standardised, full batches, training that ends after 200 epochs without progress,
+a start at the best single temperature, and a map that is level beyond the margin that 97 % of the validation samples do
+not exceed. It departs from the paper's text (raw margin, random start, mini-batches of 1024, every epoch) and from the
+authors' code (two hidden layers, random start). Both are presets of SMART under Settings on Compare, and in Python
+`sc.SMART(preset="paper")` and `sc.SMART(preset="release")`.
 """
 )
 

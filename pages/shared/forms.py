@@ -56,12 +56,53 @@ def settings_form(method: str) -> None:
         st.caption("This method has no settings.")
         return
     chosen = session.current().settings.get(method, {})
+    if methods()[method].presets:
+        _preset_widget(method, chosen)
     columns = st.columns(3)
     for number, item in enumerate(described):
         with columns[number % 3]:
             _setting_widget(method, item, chosen.get(item.name, item.default))
     if chosen:
         st.button("Reset to defaults", key=f"set-{method}-reset", on_click=_reset, args=(method,))
+
+
+DEFAULT, OTHER = "default", "other"
+"""Names of settings that are no preset's."""
+
+
+def preset_of(method: str, chosen: Mapping[str, Any]) -> str:
+    """Return the name of the preset whose settings are the chosen ones: `default`, a preset, or `other`."""
+    known = {DEFAULT: {}, **{name: _changed(method, values) for name, values in methods()[method].presets.items()}}
+    return next((name for name, values in known.items() if values == chosen), OTHER)
+
+
+def _changed(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from the defaults."""
+    defaults = {item.name: item.default for item in methods()[method].settings()}
+    return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+def _preset_widget(method: str, chosen: Mapping[str, Any]) -> None:
+    """Draw the choice of a preset, which shows the one that the settings are."""
+    key, now = f"preset-{method}", preset_of(method, chosen)
+    st.session_state[key] = now
+    st.segmented_control(
+        "Preset",
+        [DEFAULT, *methods()[method].presets, *([OTHER] if now == OTHER else [])],
+        key=key,
+        required=True,
+        help="paper: as the paper's text says; release: as the authors' code does. The default departs from both.",
+        on_change=_take_preset,
+        args=(method,),
+    )
+
+
+def _take_preset(method: str) -> None:
+    name = st.session_state[f"preset-{method}"]
+    if name != OTHER:
+        session.current().settings[method] = _changed(
+            method, methods()[method].preset(None if name == DEFAULT else name)
+        )
 
 
 def change_setting(method: str, name: str, value: Any) -> None:

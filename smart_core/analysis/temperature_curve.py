@@ -161,7 +161,7 @@ def temperature_curve(
 def map_at(calibrator: SMART, values: Vector) -> Vector:
     """T of a fitted SMART at given values of its (scalar) indicator."""
     mean, std = calibrator.mean_.cpu(), calibrator.std_.cpu()
-    x = (torch.as_tensor(values, dtype=mean.dtype).unsqueeze(1) - mean) / std
+    x = (torch.as_tensor(values, dtype=mean.dtype).unsqueeze(1).clamp(max=calibrator.limit_.cpu()) - mean) / std
     with torch.no_grad():
         found = temperature_map(calibrator.theta_.cpu(), mlp.layer_sizes(1, calibrator.hidden, calibrator.layers), x)
     return np.asarray(found.double().numpy())

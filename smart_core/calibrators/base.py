@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from os import PathLike
@@ -86,6 +86,8 @@ class Calibrator(ABC):
     """A learned tensor, and what holds for its values after any fit; a file in which it does not is refused."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Modules that a fit imports on demand: slow to load, and not part of the fit's own time."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Settings under one name, such as those of a paper's text: `preset` gives them."""
 
     seed: int = setting(0, "Seed of every random choice.", low=0, high=2**31 - 1)
     device: str = setting("auto", "Where to compute: auto, cuda, mps or cpu.")
@@ -217,6 +219,21 @@ class Calibrator(ABC):
     def settings(cls) -> tuple[Setting, ...]:
         """Descriptions of the constructor's arguments."""
         return settings_of(cls)
+
+    @classmethod
+    def preset(cls, name: str | None) -> dict[str, Any]:
+        """The settings of a preset; none for None."""
+        if name is None:
+            return {}
+        if name not in cls.presets:
+            known = f"it has {', '.join(cls.presets)}" if cls.presets else "it has none"
+            raise CalibrationError(f"{cls.label} has no preset '{name}'; {known}.")
+        return dict(cls.presets[name])
+
+    @classmethod
+    def upgraded(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Settings and learned tensors of a file, with what files of older versions lack."""
+        return settings, tensors
 
     def check_settings(self) -> None:
         """Raise `CalibrationError` for the first setting that is not allowed."""

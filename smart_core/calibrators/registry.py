@@ -34,13 +34,16 @@ def families() -> dict[str, list[str]]:
 
 
 def get(id: str, **settings: Any) -> Calibrator:
-    """A calibrator by its id, with settings by name.
+    """A calibrator by its id, with settings by name, or those of a preset.
 
     >>> get("ts", bins=10).settings_dict()["bins"]
     10
+    >>> get("smart", preset="paper").settings_dict()["batch_size"]
+    1024
     """
     (known_id,) = select([id])
     method = methods()[known_id]
+    settings = {**method.preset(settings.pop("preset", None)), **settings}
     known = {described.name for described in method.settings()}
     for name in settings:
         if name not in known:

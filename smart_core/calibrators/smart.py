@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from smart_core import kernels
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows
-from smart_core.calibrators.rules import DEVIATIONS
+from smart_core.calibrators.rules import DEVIATIONS, Rule
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
@@ -45,12 +45,26 @@ LARGEST_COMPILED = 1e6
 """PyTorch computes the map of larger inputs, which only unstandardised ones reach: the compiled exponentials do not
 cover temperatures near the end of float32."""
 
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "standardize": False, "init": "random", "batch_size": 1024, "patience": None, "layers": 1, "tail": 1.0,
+    },
+    "release": {
+        "standardize": True, "init": "random", "batch_size": None, "patience": 200, "layers": 2, "tail": 1.0,
+    },
+}  # fmt: skip
+"""The paper's text, and the authors' code."""
+
+LIMIT = Rule(lambda values: bool((values >= 0.0).all()), "be at least 0")
+
 
 @dataclass(frozen=True, eq=False)
 class Reading:
     """What SMART's training reads from a validation set."""
 
     scale: Standardizer
+    limit: Tensor
+    """(1,) the margin beyond which the map is level; infinite for none."""
     x: Tensor
     """(N, width) the standardised indicator."""
     profile: Profile
@@ -72,9 +86,12 @@ class SMART(TemperatureCalibrator):
     """`q = softmax(z / T(m))`, `T(m) = softplus(W2 relu(W1 x + b1) + b2) + 0.1`, x the standardised margin m.
 
     The margin m is the largest minus the second largest logit; the 49 parameters minimise the Charbonnier-SoftECE of
-    `fitting.objectives` by Adam. Departures from the paper: its text has mini-batches of 1024 and names no start.
-    Here batches are full and patience ends the training, as in the authors' code (whose default has two hidden layers),
-    the epoch of least loss is restored, and the map starts flat at the temperature of TS (`init="random"` does not).
+    `fitting.objectives` by Adam. Departures from the paper: batches are full and patience ends the training, the
+    epoch of least loss is restored, the margin is standardised, the map starts flat at the temperature of TS, and it is
+    level beyond the margin that 97 % of the validation samples have, where too few samples hold it (`tail=1` does not).
+    `SMART(preset="paper")` is the paper's text: the raw margin, a random start, mini-batches of 1024, no patience.
+    `SMART(preset="release")` is the authors' code: the standardised margin, two hidden layers, a random start, full
+    batches, patience 200. Settings that are given go before the preset's.
 
     >>> import smart_core as sc
     >>> data = sc.load("sample:digits")
@@ -91,8 +108,10 @@ class SMART(TemperatureCalibrator):
     position = 16
     family = "One temperature per sample or class"
     style = LineStyle("#D9480F", "solid", "diamond", 3.5)
-    rules = (("std_", DEVIATIONS),)
+    rules = (("std_", DEVIATIONS), ("limit_", LIMIT))
+    infinite = ("limit_",)
     stochastic = True
+    presets = PRESETS
 
     sigma: float = setting(0.05, "Bandwidth of the soft bins.", low=1e-3, high=2.0, logarithmic=True)
     delta: float = setting(1e-3, "Charbonnier smoothing.", low=1e-8, high=10.0, logarithmic=True)
@@ -100,19 +119,43 @@ class SMART(TemperatureCalibrator):
     lr: float = setting(5e-3, "Adam's learning rate.", low=1e-6, high=1.0, logarithmic=True)
     epochs: int = setting(2000, "Passes over the validation set, at most.", low=1, high=1_000_000)
     patience: int | None = setting(
-        200, "Epochs without progress before stopping; none runs all.", low=1, optional=True, kind=int
+        200,
+        "Epochs without progress before stopping; none runs all, as the paper's text does.",
+        low=1,
+        optional=True,
+        kind=int,
     )
-    batch_size: int | None = setting(None, "Samples a step; none takes them all.", low=1, optional=True, kind=int)
+    batch_size: int | None = setting(
+        None, "Samples a step; none takes them all. The paper: 1024.", low=1, optional=True, kind=int
+    )
     hidden: int = setting(16, "Width of the hidden layers.", low=1, high=1024)
-    layers: int = setting(1, "Hidden layers.", low=1, high=8)
+    layers: int = setting(1, "Hidden layers. The authors' code: 2.", low=1, high=8)
     init: str = setting(
         "temperature",
-        "Start: flat at the temperature-scaling optimum, or random weights.",
+        "Start: flat at the temperature-scaling optimum, or random weights, as in the authors' code.",
         choices=("temperature", "random"),
     )
     indicator: str = setting("margin", "What the map reads.", choices=tuple(INDICATORS))
     objective: str = setting("charbonnier", "What training minimises.", choices=tuple(OBJECTIVES))
-    standardize: bool = setting(True, "Standardise the indicator on validation.", choices=(True, False))
+    standardize: bool = setting(
+        True,
+        "Standardise the indicator on validation, as the authors' code does and the paper's text does not.",
+        choices=(True, False),
+    )
+    tail: float = setting(
+        0.97,
+        "Share of validation samples up to whose margin the map varies; it is level beyond. The paper: 1.",
+        low=0.5,
+        high=1.0,
+    )
+
+    def __init__(self, *, preset: str | None = None, **settings: Any) -> None:
+        chosen = {**self.preset(preset), **settings}
+        for field in fields(self):
+            setattr(self, field.name, chosen.pop(field.name, field.default))
+        if chosen:
+            raise TypeError(f"SMART has no setting {', '.join(map(repr, chosen))}")
+        self.__post_init__()
 
     def _fit(self, data: FitData, run: Run) -> None:
         self._train(self.read(data, run.part(0.0, 0.1)), run.part(0.1, 1.0))
@@ -121,11 +164,18 @@ class SMART(TemperatureCalibrator):
         """Everything that training reads from the data; it depends on the indicator and the start only."""
         values = map_rows(INDICATORS[self.indicator], data.logits, run, "reading the indicator")
         scale = Standardizer.of(values, run) if self.standardize else Standardizer.identity(values)
+        limit = self._limit(values)
         profile = build_profile(data.logits, data.labels, run)
         temperature = None
         if self.init == "temperature":
             temperature = max(1.0 / minimise_nll(data.logits, data.labels, run.part(1.0, 1.0)), EPSILON + 1e-3)
-        return Reading(scale, scale(values), profile, temperature)
+        return Reading(scale, limit, scale(values.clamp(max=limit)), profile, temperature)
+
+    def _limit(self, values: Tensor) -> Tensor:
+        """The least margin that a share `tail` of the samples does not exceed; infinite for none."""
+        if self.indicator != "margin" or self.tail == 1.0:
+            return torch.full_like(values[0, :1], math.inf)
+        return values[:, 0].kthvalue(math.ceil(self.tail * len(values))).values.reshape(1)
 
     def fit_reading(self, reading: Reading, run: Run) -> Self:
         """Learn from what `read` returned: the same as `fit` on the same data, for studies of many fits."""
@@ -138,7 +188,7 @@ class SMART(TemperatureCalibrator):
         return self
 
     def _train(self, reading: Reading, run: Run) -> None:
-        self.mean_, self.std_ = reading.scale.mean, reading.scale.std
+        self.mean_, self.std_, self.limit_ = reading.scale.mean, reading.scale.std, reading.limit
         x, profile = reading.x, reading.profile
         generator = torch.Generator().manual_seed(self.seed)
         sizes = self._sizes()
@@ -176,7 +226,14 @@ class SMART(TemperatureCalibrator):
 
     def learned(self) -> dict[str, Shape]:
         width = INDICATORS[self.indicator].width(self.classes_)
-        return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,)}
+        return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,), "limit_": (1,)}
+
+    @classmethod
+    def upgraded(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Maps of older files are level nowhere."""
+        if "tail" in settings or "limit_" in tensors:
+            return settings, tensors
+        return {**settings, "tail": 1.0}, {**tensors, "limit_": torch.tensor([math.inf])}
 
     def check_learned(self) -> None:
         super().check_learned()
@@ -189,11 +246,11 @@ class SMART(TemperatureCalibrator):
 
     def map(self, values: Tensor) -> Tensor:
         """The temperatures of samples whose indicator is `values`, (N, width)."""
-        return temperature_map(self.theta_, self._sizes(), (values - self.mean_) / self.std_)
+        return temperature_map(self.theta_, self._sizes(), (values.clamp(max=self.limit_) - self.mean_) / self.std_)
 
     def numpy_code(self) -> str:
         return f"""
-            x = (np.clip({self.indicator}(z), -{LARGEST}, {LARGEST}) - MEAN) / STD
+            x = (np.minimum(np.clip({self.indicator}(z), -{LARGEST}, {LARGEST}), LIMIT) - MEAN) / STD
             raw = network(x, layers(THETA, {self._sizes()}))
             return (np.logaddexp(0.0, raw) + {EPSILON}).astype(np.float32)
         """

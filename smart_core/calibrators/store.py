@@ -79,11 +79,12 @@ def build_calibrator(parts: Mapping[str, Any], device: str) -> Calibrator:
     """Return the calibrator of the plain values that `saved.calibrator` reads; its settings and tensors are checked."""
     from smart_core.calibrators.registry import get
 
-    calibrator = get(parts["method"], **{**parts["settings"], "device": device})
+    tensors = {name: torch.tensor(array) for name, array in parts["tensors"].items()}
+    settings, tensors = type(get(parts["method"])).upgraded(dict(parts["settings"]), tensors)
+    calibrator = get(parts["method"], **{**settings, "device": device})
     calibrator.check_settings()
     calibrator.classes_, calibrator.features_used_ = parts["classes"], parts["features_used"]
     calibrator.notices_, calibrator.trace_ = parts["notices"], None
-    tensors = {name: torch.tensor(array) for name, array in parts["tensors"].items()}
     fault = wrong_state(tensors, calibrator.learned(), calibrator.infinite)
     if fault is not None:
         raise ValueError(f"{calibrator.label}: {fault}")

@@ -17,9 +17,12 @@ from smart_core.errors import CalibrationError, LogitFileError
 def parse_settings(method: Any, assignments: list[str]) -> dict[str, Any]:
     """Return `NAME=VALUE` pairs as values of the setting's type."""
     known = {described.name: described for described in method.settings()}
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
+        if name == "preset" and method.presets:
+            chosen = {**method.preset(text), **chosen}
+            continue
         if not separator or name not in known:
             problem = f"{method.label} takes NAME=VALUE with a name of {', '.join(known)}."
             raise CalibrationError(problem, file=f"--set {assignment}")

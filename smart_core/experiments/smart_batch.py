@@ -81,7 +81,7 @@ class SmartBatch:
 
 def _key(smart: SMART) -> tuple[object, ...]:
     """The settings that what training reads of the data depends on."""
-    return smart.indicator, smart.standardize, smart.init
+    return smart.indicator, smart.standardize, smart.init, smart.tail
 
 
 class SmartEvaluator:

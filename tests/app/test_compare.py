@@ -221,6 +221,19 @@ def test_a_restored_workspace_gives_the_same_verdict(fitted: AppTest, monkeypatc
     assert table(fresh).loc["smart", "Verdict"] == STALE
 
 
+def test_a_preset_fills_the_settings() -> None:
+    app = open_page("compare")
+    assert app.segmented_control(key="preset-smart").value == "default"
+    app.segmented_control(key="preset-smart").set_value("paper").run()
+    assert app.number_input(key="set-smart-batch_size").value == 1024
+    assert app.selectbox(key="set-smart-init").value == "random"
+    app.number_input(key="set-smart-epochs").set_value(20).run()
+    assert app.segmented_control(key="preset-smart").value == "other"
+    app.segmented_control(key="preset-smart").set_value("default").run()
+    assert app.number_input(key="set-smart-batch_size").value is None
+    assert app.number_input(key="set-smart-epochs").value == sc.SMART().epochs
+
+
 def test_settings_are_reset_to_the_defaults(fitted: AppTest) -> None:
     fitted.button(key="set-smart-reset").click().run()
     assert fitted.number_input(key="set-smart-epochs").value == sc.SMART().epochs

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
 import smart_core as sc
 from smart_core.calibrators.smart import SMART, inverse_softplus
+from smart_core.errors import CalibrationError
 from smart_core.evaluation import evaluate
 from smart_core.fitting.indicators import INDICATORS
 from tests.calibrators.problems import over_confident
@@ -19,7 +22,7 @@ QUICK = {"epochs": 40}
 def test_the_formula_of_the_paper():
     """T(m) = softplus(W2 relu(W1 x + b1) + b2) + 0.1 with x the standardised margin, written out in NumPy."""
     problem = over_confident(300, 5, seed=1)
-    smart = SMART(**QUICK).fit(problem.logits, problem.labels)
+    smart = SMART(tail=1.0, **QUICK).fit(problem.logits, problem.labels)
     theta = smart.theta_.numpy().astype(np.float64)
     w1, b1, w2, b2 = theta[:16], theta[16:32], theta[32:48], theta[48]
     ordered = np.sort(problem.logits.astype(np.float64), axis=1)
@@ -32,6 +35,54 @@ def test_the_formula_of_the_paper():
     rows = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     rows /= rows.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(smart.predict_proba(problem.logits), rows, atol=1e-5)
+
+
+def test_the_map_is_level_beyond_the_last_margins():
+    problem = over_confident(400, 5, seed=1)
+    smart = SMART(tail=0.9, **QUICK).fit(problem.logits, problem.labels)
+    ordered = np.sort(problem.logits, axis=1)
+    margin = ordered[:, -1] - ordered[:, -2]
+    limit = np.sort(margin)[359]
+    assert float(smart.limit_) == limit
+    temperatures = smart.temperatures(problem.logits)
+    assert len(np.unique(temperatures[margin >= limit])) == 1
+    assert len(np.unique(temperatures[margin < limit])) > 200
+    free = SMART(tail=1.0, **QUICK).fit(problem.logits, problem.labels)
+    assert float(free.limit_) == float("inf")
+    assert len(np.unique(free.temperatures(problem.logits)[margin >= limit])) > 20
+
+
+def test_a_file_of_an_older_version_has_no_level_part():
+    from safetensors.torch import load, save
+
+    from smart_core.calibrators.store import calibrator_bytes, load_calibrator
+    from tests.calibrators.test_store import opened
+
+    problem = over_confident(200, 4, seed=1)
+    smart = SMART(tail=1.0, epochs=5).fit(problem.logits, problem.labels)
+    state, header = opened(calibrator_bytes(smart))
+    assert load(calibrator_bytes(smart)).keys() == state.keys()
+    del state["limit_"]
+    settings = {name: value for name, value in smart.settings_dict().items() if name != "tail"}
+    loaded = load_calibrator(save(state, metadata={**header, "settings": json.dumps(settings)}))
+    assert loaded.tail == 1.0
+    np.testing.assert_array_equal(loaded.predict_proba(problem.logits), smart.predict_proba(problem.logits))
+
+
+def test_presets_are_the_papers_text_and_the_authors_code():
+    paper, release = SMART(preset="paper"), SMART(preset="release")
+    assert (paper.standardize, paper.init, paper.batch_size, paper.patience) == (False, "random", 1024, None)
+    assert paper.parameters == 49
+    assert (release.standardize, release.init, release.batch_size, release.patience) == (True, "random", None, 200)
+    assert release.parameters == 321
+    assert paper.tail == release.tail == 1.0
+    assert SMART(preset="paper", patience=200).patience == 200
+    with pytest.raises(CalibrationError, match="no preset 'papr'; it has paper, release"):
+        SMART(preset="papr")
+    with pytest.raises(TypeError, match="no setting 'sigm'"):
+        SMART(sigm=1.0)
+    problem = over_confident(200, 4, seed=1)
+    SMART(preset="paper", epochs=2).fit(problem.logits, problem.labels)
 
 
 def test_forty_nine_parameters_whatever_the_classes():
