@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.logistic import LEAST_COMPLEMENT, SLOPE_LIMIT, logistic_coefficients, one_outcome
 from smart_core.calibrators.rules import Rule, between
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.progress import Run
 from smart_core.types import FloatArray
-
-LEAST_COMPLEMENT = 1e-30
-"""Complements 1 - s below this are raised to this, so that their logarithm is finite."""
-
-SLOPE_LIMIT, INTERCEPT_LIMIT = 100.0, 50.0
-"""Bounds of a, b and |c|; only validation sets with nothing but hits or nothing but misses reach them."""
 
 SLOPES = Rule(lambda coefficients: bool((coefficients[:2] >= 0).all()), "begin with two slopes of at least 0")
 
@@ -47,13 +41,9 @@ class Beta(TopLabelCalibrator):
     parameters = 3
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
-        if hits.min() == hits.max():
-            outcome = "right" if hits.max() == 1.0 else "wrong"
-            self.notices_.append(
-                f"Every validation prediction is {outcome}; the map runs to its bounds and cannot be trusted."
-            )
+        self.notices_ += one_outcome(hits)
         features = beta_features(torch.from_numpy(u)).numpy()
-        self.coefficients_ = self._store(fit_coefficients(features, hits, run))
+        self.coefficients_ = self._store(logistic_coefficients(features, hits, run, least_slope=0.0))
 
     def learned(self) -> dict[str, Shape]:
         return {"coefficients_": (3,)}
@@ -74,27 +64,3 @@ def beta_features(u: Tensor) -> Tensor:
     """`(log s, -log(1 - s))` from the complements `u = 1 - s`, (N, 2)."""
     # A confidence is at least 1/K, so log s is finite.
     return torch.stack([torch.log1p(-u), -torch.log(u.clamp(min=LEAST_COMPLEMENT))], dim=1)
-
-
-def fit_coefficients(features: FloatArray, hits: FloatArray, run: Run) -> FloatArray:
-    """`(a, b, c)` of least NLL with a, b >= 0: a convex problem in a box, by L-BFGS-B on scaled features."""
-    from scipy.optimize import minimize
-
-    spread = features.std(axis=0)
-    scale = np.where(spread > 0.0, spread, 1.0)
-    design = np.column_stack([features / scale, np.ones(len(hits))])
-
-    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-        run.tick(0.5, "beta calibration")
-        score = design @ theta
-        value = float(np.mean(np.logaddexp(0.0, score) - hits * score))
-        return value, design.T @ (1.0 / (1.0 + np.exp(-np.clip(score, -700.0, 700.0))) - hits) / len(hits)
-
-    bounds = [
-        *((0.0, SLOPE_LIMIT * width) for width in scale),
-        (-INTERCEPT_LIMIT, INTERCEPT_LIMIT),
-    ]
-    identity = np.array([*scale, 0.0])  # a = b = 1, c = 0 leaves every confidence as it is
-    options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-9}
-    found = minimize(loss, identity, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return found / np.array([*scale, 1.0])

@@ -11,7 +11,7 @@ from smart_core.calibrators.base import LineStyle, Shape
 from smart_core.calibrators.rules import INCREASING, NOT_INCREASING, PROBABILITIES
 from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
 from smart_core.progress import Run
-from smart_core.types import FloatArray
+from smart_core.types import FloatArray, IntArray
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,15 +48,24 @@ class Isotonic(TopLabelCalibrator):
         return broken_line(u, self.nodes_, self.values_)
 
 
-def non_increasing_line(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes and values of the non-increasing function of least squared error, linear between distinct x.
+def non_increasing_levels(x: FloatArray, y: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
+    """The distinct x, how many samples each has, and the non-increasing function of least squared error there.
 
-    Samples of equal x count as their mean. Nodes inside a level, where the line is flat on both sides, are dropped.
+    Samples of equal x count as their mean.
     """
     from scipy.optimize import isotonic_regression
 
     nodes, place, count = np.unique(x, return_inverse=True, return_counts=True)
     level = isotonic_regression(np.bincount(place, y) / count, weights=count, increasing=False).x
+    return nodes, count, level
+
+
+def non_increasing_line(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Nodes and values of that function, linear between distinct x.
+
+    Nodes inside a level, where the line is flat on both sides, are dropped.
+    """
+    nodes, _, level = non_increasing_levels(x, y)
     falls = np.concatenate([[True], level[1:] != level[:-1], [True]])
     kept = falls[:-1] | falls[1:]
     return nodes[kept], level[kept]

@@ -190,9 +190,14 @@ def complement(z: np.ndarray) -> np.ndarray:
     return others / (others + np.float32(1.0))
 
 
+def taken(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """`values[index]`, the index of any shape."""
+    return values[index]
+
+
 def stairs(x: np.ndarray, edges: np.ndarray, values: np.ndarray) -> np.ndarray:
     """`values[j]` for x in `[edges[j - 1], edges[j])`."""
-    return np.take_along_axis(values, np.searchsorted(edges, x, side="right"), axis=0)
+    return taken(values, np.searchsorted(edges, x, side="right"))
 
 
 def broken_line(x: np.ndarray, nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -200,9 +205,18 @@ def broken_line(x: np.ndarray, nodes: np.ndarray, values: np.ndarray) -> np.ndar
     if len(nodes) == 1:
         return np.full_like(x, values[0])
     right = np.clip(np.searchsorted(nodes, x, side="left"), 1, len(nodes) - 1)
-    low, high = (np.take_along_axis(nodes, place, axis=0) for place in (right - 1, right))
-    below, above = (np.take_along_axis(values, place, axis=0) for place in (right - 1, right))
+    low, high = (taken(nodes, place) for place in (right - 1, right))
+    below, above = (taken(values, place) for place in (right - 1, right))
     return below + np.clip((x - low) / (high - low), 0.0, 1.0) * (above - below)
+
+
+def venn_abers(
+    u: np.ndarray, low_edges: np.ndarray, low: np.ndarray, high_edges: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """`p1 / (1 - p0 + p1)`, p0 and p1 being steps of u: p0 those of the edges below u, p1 also of those equal to it."""
+    p0 = taken(low, np.searchsorted(low_edges, u, side="left"))
+    p1 = np.maximum(stairs(u, high_edges, high), p0)
+    return p1 / (p1 - p0 + np.float32(1.0))
 
 
 def spread(z: np.ndarray, wanted: np.ndarray, keep: bool) -> np.ndarray:
@@ -247,15 +261,19 @@ def unit_rows(values: np.ndarray) -> np.ndarray:
     return scaled / np.maximum(np.sqrt(np.square(scaled).sum(axis=1, keepdims=True)), TINY)
 
 
-def proximity(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np.ndarray:
-    """(N,) means of `exp(-d^2)` over the nearest reference rows, without one at distance 0: the query itself."""
+def nearest_squares(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np.ndarray:
+    """(N, neighbours) squared distances to the nearest reference rows, without one at distance 0: the query itself."""
     if len(reference) < 2:
-        return np.ones_like(queries[:, 0])
+        return 0.0 * queries[:, :1]
     r = reference.astype(np.float64)
     nearest = largest(queries @ r.T - 0.5 * np.square(r).sum(axis=1), min(neighbours, len(r) - 1) + 1)
     square = np.maximum(np.square(queries).sum(axis=1, keepdims=True) - 2.0 * nearest, 0.0)
-    kernel = np.exp(-square)
-    return np.where(square[:, :1] < SAME, kernel[:, 1:], kernel[:, :-1]).mean(axis=1)
+    return np.where(square[:, :1] < SAME, square[:, 1:], square[:, :-1])
+
+
+def proximity(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> np.ndarray:
+    """(N,) means of `exp(-d^2)` over the nearest reference rows."""
+    return np.exp(-nearest_squares(queries, reference, neighbours)).mean(axis=1)
 
 
 def log_mass(first: np.ndarray, second: np.ndarray, points: np.ndarray, bandwidth: np.ndarray) -> np.ndarray:

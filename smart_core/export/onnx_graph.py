@@ -190,7 +190,7 @@ def _searchsorted(rising: NDArray[np.float32], x: Traced, side: str) -> Traced:
     padded[: len(rising)] = rising
     place = _full_like(x, 0, np.int64)
     for step in (2**power for power in reversed(range(steps))):
-        here = _take_along_axis(padded, place + (step - 1), 0)
+        here = taken(padded, place + (step - 1))
         below = here <= x if side == "right" else here < x
         place = place + below.astype(np.int64) * step
     return place
@@ -217,3 +217,8 @@ def largest(rows: Traced, count: int) -> Traced:
     """`numpy_functions.largest` as ONNX's own operation."""
     example = -np.sort(-rows.example, axis=1)[:, :count]
     return rows.graph.node("TopK", [rows, np.array([count])], example, outputs=2, axis=1)
+
+
+def taken(values: NDArray[Any], index: Traced) -> Traced:
+    """`numpy_functions.taken` as ONNX's own operation."""
+    return index.graph.node("Gather", [values, index], values[index.example], axis=0)

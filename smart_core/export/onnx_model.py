@@ -50,7 +50,7 @@ def onnx_bytes(calibrator: Calibrator) -> bytes:
     inputs = [graph.input("logits", calibrator.classes_)]
     if width is not None:
         inputs.append(graph.input("features", width))
-    names = row_namespace(calibrator, softmax=onnx_graph.softmax, largest=onnx_graph.largest)
+    names = row_namespace(calibrator, softmax=onnx_graph.softmax, largest=onnx_graph.largest, taken=onnx_graph.taken)
     graph.output(names["row_probabilities"](*inputs), "probabilities")
     settings = {name: value for name, value in calibrator.settings_dict().items() if name != "device"}
     return model(

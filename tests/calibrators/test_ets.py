@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize
 
 from smart_core.calibrators.ets import ETS, mixture_weights
 from smart_core.calibrators.ts import TS
@@ -36,7 +37,7 @@ def test_weights_by_brute_force():
     problem = over_confident(500, 5, seed=1)
     rng = np.random.default_rng(0)
     labels = np.where(rng.random(500) < 0.3, rng.integers(0, 5, 500), problem.labels)
-    found = ETS().fit(problem.logits, labels)
+    found = ETS(objective="nll").fit(problem.logits, labels)
     temperature = float(TS().fit(problem.logits, labels).temperature_)
     assert float(found.temperature_) == pytest.approx(temperature)
     parts = [softmax(problem.logits / temperature), softmax(problem.logits), np.full((500, 5), 0.2)]
@@ -52,6 +53,37 @@ def test_weights_by_brute_force():
     assert mine == pytest.approx(best, abs=1e-3)
 
 
+def authors_mse(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """T and weights as Mix-n-Match's code finds them: L-BFGS-B and SLSQP on the mean squared error."""
+    wide, one_hot = logits.astype(np.float64), np.eye(logits.shape[1])[labels]
+
+    def error(rows: np.ndarray) -> float:
+        return float(((rows - one_hot) ** 2).mean())
+
+    t = minimize(lambda t: error(softmax(wide / t)), [1.0], method="L-BFGS-B", bounds=[(0.05, 20.0)], tol=1e-12).x[0]
+    parts = [softmax(wide / t), softmax(wide), np.full_like(wide, 1 / wide.shape[1])]
+    weights = minimize(
+        lambda w: error(sum(a * part for a, part in zip(w, parts, strict=True))),
+        [1.0, 0.0, 0.0],
+        method="SLSQP",
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        tol=1e-12,
+    ).x
+    return float(t), weights
+
+
+@pytest.mark.parametrize("classes", [4, 90])
+def test_the_squared_error_is_minimised_as_in_the_authors_code(classes: int):
+    problem = over_confident(600, classes, seed=2)
+    rng = np.random.default_rng(1)
+    labels = np.where(rng.random(600) < 0.2, rng.integers(0, classes, 600), problem.labels)
+    found = ETS().fit(problem.logits, labels)
+    temperature, weights = authors_mse(problem.logits, labels)
+    assert float(found.temperature_) == pytest.approx(temperature, rel=2e-3)
+    np.testing.assert_allclose(found.weights_.numpy(), weights, atol=5e-3)
+
+
 def test_label_noise_is_found_as_uniform_weight():
     rng = np.random.default_rng(2)
     problem = over_confident(20_000, 10, seed=3, temperature=1.0)
@@ -63,7 +95,8 @@ def test_label_noise_is_found_as_uniform_weight():
 @pytest.mark.parametrize("name", list(degenerate()))
 def test_never_worse_than_temperature_scaling_and_top1_kept(name: str):
     sample = degenerate()[name]
-    ets, ts = (method().fit(sample.logits, sample.labels) for method in (ETS, TS))
+    ets = ETS(objective="nll").fit(sample.logits, sample.labels)
+    ts = TS().fit(sample.logits, sample.labels)
     rows = ets.predict_proba(sample.logits)
     assert nll(rows, sample.labels) <= nll(ts.predict_proba(sample.logits), sample.labels) + 1e-5
     np.testing.assert_array_equal(rows.argmax(axis=1), sample.logits.argmax(axis=1))

@@ -98,7 +98,7 @@ def one_level(problem: Problem) -> Rows:
 
 OBJECTIVES: dict[str, tuple[Callable[[Rows, Problem], float], Callable[[Problem], Rows]]] = {
     "ts": (nll, the_model),
-    "ets": (nll, tempered),
+    "ets": (mse, tempered),
     "vector": (nll, tempered),
     "matrix": (nll, tempered),
     "dirichlet": (nll, tempered),
@@ -115,6 +115,13 @@ OBJECTIVES: dict[str, tuple[Callable[[Rows, Problem], float], Callable[[Problem]
     "smart": (charbonnier, tempered),
     "svs": (nll, tempered),
     "sms": (nll, tempered),
+    "platt": (hit_nll, the_model),
+    "vennabers": (hit_error, the_model),
+    "cir": (hit_error, the_model),
+    "scalingbinning": (hit_nll, one_level),
+    "irm": (mse, the_model),
+    "dac": (nll, tempered),
+    "logitclip": (ece, the_model),
 }
 """Method -> what its fit makes small on validation, and the neutral map of its family."""
 

@@ -38,7 +38,7 @@ for id in methods():
 print("compiler" if "torch._dynamo" in sys.modules else "no compiler")
 """
 
-WITH_LIBRARIES = ["ets", "spline", "isotonic", "bbq", "beta"]
+WITH_LIBRARIES = ["ets", "spline", "isotonic", "bbq", "beta", "platt", "scalingbinning", "irm", "dac"]
 """Methods that load a library of their own; `make soak` shows that the others load none."""
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.neighbors import NearestNeighbors
 
-from smart_core.calibrators.procal import Density, ProCal, proximity, unit_rows
+from smart_core.calibrators.neighbours import unit_rows
+from smart_core.calibrators.procal import Density, ProCal, proximity
 from smart_core.metrics import ece
 from tests.calibrators.checks import (
     assert_proper_rows,

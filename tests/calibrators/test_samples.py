@@ -22,13 +22,13 @@ def data() -> sc.LogitSet:
 
 @pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
 def test_every_method_removes_much_of_the_error(id: str, data: sc.LogitSet) -> None:
-    """ProCal, the least of them, leaves half; the others about a quarter."""
+    """Clipping removes little, and ProCal leaves half; the others leave about a quarter."""
     before = softmax(data.test.logits)
     model = before.argmax(axis=1) == data.test.labels
     fit_on = {"features": data.validation.features, "head": data.head}
     judged = evaluate(get(id).fit(data.validation.logits, data.validation.labels, **fit_on), data.test)
     left = plain_ece(judged.confidence.astype(np.float64), judged.correct)
-    assert left < (0.6 if id == "procal" else 0.5) * plain_ece(before.max(axis=1), model)
+    assert left < {"procal": 0.6, "logitclip": 0.9}.get(id, 0.5) * plain_ece(before.max(axis=1), model)
     assert judged.correct.mean() > model.mean() - 0.01
 
 

@@ -138,9 +138,10 @@ def test_a_deep_map_that_leaves_float32_is_refused(problem: Problem):
 
 SHORTENED = {
     "ts": "temperature_", "ets": "weights_", "vector": "bias_", "matrix": "bias_", "dirichlet": "weight_",
-    "pts": "theta_", "cts": "temperatures_", "spline": "nodes_", "gc": "mean_", "procal": "hit_bandwidth_",
+    "pts": "theta_", "cts": "temperatures_", "spline": "nodes_", "gc": "temperatures_", "procal": "hit_bandwidth_",
     "fc": "bias_", "histogram": "edges_", "isotonic": "values_", "bbq": "values_", "beta": "coefficients_",
-    "smart": "theta_",
+    "smart": "theta_", "platt": "coefficients_", "vennabers": "low_", "cir": "nodes_", "scalingbinning": "values_",
+    "irm": "values_", "dac": "weights_", "logitclip": "clip_",
 }  # fmt: skip
 
 

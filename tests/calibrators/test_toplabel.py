@@ -21,6 +21,10 @@ TOP_LABEL = [
     ("isotonic", {}),
     ("bbq", {}),
     ("beta", {}),
+    ("platt", {}),
+    ("vennabers", {}),
+    ("cir", {}),
+    ("scalingbinning", {}),
 ]
 
 
@@ -85,7 +89,7 @@ def test_top1_is_kept_on_any_logits(id: str, settings: dict[str, object], z: np.
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("id", ["isotonic", "beta"])
+@pytest.mark.parametrize("id", ["isotonic", "beta", "cir", "vennabers"])
 def test_monotone_maps_never_reverse_two_confidences(id: str):
     rng = np.random.default_rng(3)
     z = rng.normal(size=(400, 3)).astype(np.float32) * 4
