@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
-from smart_core.calibrators.rules import DEVIATIONS, TEMPERATURES, WEIGHTS
+from smart_core.calibrators.rules import TEMPERATURES, WEIGHTS
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import T_HIGH, T_LOW
 from smart_core.device import precise
-from smart_core.fitting.indicators import Standardizer
 from smart_core.fitting.profile import Profile, build_profile, gaps
 from smart_core.fitting.training import Schedule, train
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
+
+LARGEST = 1e4
+"""Larger features are clipped to this, so that every product stays finite."""
 
 START_SPREAD = 0.1
 """Standard deviation of the groups' starting log temperatures about the common optimum."""
@@ -39,8 +41,9 @@ class GC(Calibrator):
 
     Each partition's linear map starts at random and is trained, with one temperature per group, on the NLL of the soft
     mixture `sum_g softmax(W_p x)_g softmax(z / T_g)` plus `reg mean(W_p^2)`. Then the groups are made hard, and each
-    gets the temperature of its own least NLL; an empty group gets 1. Departure: the features x are standardised, which
-    the authors' code does not do. Without features it reads the logits.
+    gets the temperature of its own least NLL; an empty group gets 1. The features are read as they are, as in the
+    authors' code; only their absolute values above 10,000 are clipped. Departure: the paper has features; without them
+    this reads the logits.
 
     >>> import smart_core as sc
     >>> data = sc.load("sample:digits").validation
@@ -55,7 +58,7 @@ class GC(Calibrator):
     position = 9
     family = "With the network's features"
     style = LineStyle("#B84592", "dash", "star-triangle-up")
-    rules = (("weight_", WEIGHTS), ("temperatures_", TEMPERATURES), ("std_", DEVIATIONS))
+    rules = (("weight_", WEIGHTS), ("temperatures_", TEMPERATURES))
     uses = ("features",)
     stochastic = True
 
@@ -66,10 +69,7 @@ class GC(Calibrator):
     lr: float = setting(0.05, "Adam's learning rate.", low=1e-6, high=10.0, logarithmic=True)
 
     def _fit(self, data: FitData, run: Run) -> None:
-        values = self._features_or_logits(data)
-        scale = Standardizer.of(values, run)
-        self.mean_, self.std_ = scale.mean, scale.std
-        x = scale(values)
+        x = self._features_or_logits(data).clamp(-LARGEST, LARGEST)
         profile = build_profile(data.logits, data.labels, run.part(0.0, 0.05))
         curves = NllCurves.of(profile, run.part(0.05, 0.15))
         self.weight_ = self._train_maps(x, curves, run.part(0.15, 1.0))
@@ -107,13 +107,11 @@ class GC(Calibrator):
         return {
             "weight_": (self.partitions, self.groups, width),
             "temperatures_": (self.partitions, self.groups),
-            "mean_": (width,),
-            "std_": (width,),
         }
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         values = logits if features is None else features
-        group = group_of(precise((values - self.mean_) / self.std_), precise(self.weight_))
+        group = group_of(precise(values.clamp(-LARGEST, LARGEST)), precise(self.weight_))
         temperature = self.temperatures_.gather(1, group)
         d = gaps(logits)
         total = torch.zeros_like(d)
@@ -123,7 +121,7 @@ class GC(Calibrator):
 
     def numpy_code(self) -> str:
         return f"""
-            group = group_of(({"x" if self.features_used_ else "z"} - MEAN) / STD, WEIGHT)
+            group = group_of(np.clip({"x" if self.features_used_ else "z"}, -{LARGEST}, {LARGEST}), WEIGHT)
             return mean_over_partitions(z, np.take_along_axis(TEMPERATURES, group, axis=1))
         """
 

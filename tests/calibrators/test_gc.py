@@ -28,18 +28,16 @@ def fit(sample: Sample, **changes: object) -> GC:
     return GC(**{**FEW, **changes}).fit(sample.logits, sample.labels, features=sample.features)
 
 
-def groups_in_numpy(calibrator: GC, features: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """(P, N) groups from the learned weights, features standardised by the validation moments."""
-    wide = reference.astype(np.float64)
-    std = np.where(wide.std(axis=0) > 0, wide.std(axis=0), 1.0)
-    x = (features - wide.mean(axis=0)) / std
-    return np.einsum("pgd,nd->pgn", calibrator.weight_.numpy().astype(np.float64), x).argmax(axis=1)
+def groups_in_numpy(calibrator: GC, features: np.ndarray) -> np.ndarray:
+    """(P, N) groups from the learned weights and the features as they are."""
+    weight = calibrator.weight_.numpy().astype(np.float64)
+    return np.einsum("pgd,nd->pgn", weight, features.astype(np.float64)).argmax(axis=1)
 
 
 def test_hard_groups_have_their_own_temperature_scaling() -> None:
     sample = network(400, 6, seed=1)
     fitted = fit(sample)
-    groups = groups_in_numpy(fitted, sample.features, sample.features)
+    groups = groups_in_numpy(fitted, sample.features)
     for p in range(3):
         for g in range(2):
             inside = groups[p] == g
@@ -51,7 +49,7 @@ def test_hard_groups_have_their_own_temperature_scaling() -> None:
 def test_probabilities_are_the_mean_over_partitions() -> None:
     sample, new = network(300, 5, seed=2), network(50, 5, seed=3)
     fitted = fit(sample)
-    groups = groups_in_numpy(fitted, new.features, sample.features)
+    groups = groups_in_numpy(fitted, new.features)
     temperatures = np.take_along_axis(fitted.temperatures_.numpy(), groups, axis=1)
     expected = np.mean([softmax(new.logits / t[:, None]) for t in temperatures], axis=0)
     np.testing.assert_allclose(fitted.predict_proba(new.logits, features=new.features), expected, atol=1e-6)
