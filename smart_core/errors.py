@@ -11,7 +11,7 @@ from typing import Literal
 class Fix:
     """A fix that is an argument of `load`; the command line has an option for it, and the page a control."""
 
-    option: Literal["roles", "values", "val", "test", "splits"]
+    option: Literal["roles", "values", "val", "test", "splits", "group"]
     """`splits` means `val` and `test` together."""
     role: str | None = None
     """For `roles`: the role that an array should get. None if several arrays need one."""
@@ -26,6 +26,7 @@ class Fix:
             "val": "give val= as well",
             "test": "give test= as well",
             "splits": "give the files as val= and test=",
+            "group": "choose one with group=",
         }[self.option]
 
 

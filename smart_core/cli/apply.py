@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from smart_core.cli.arguments import add_command, add_json, add_role
+from smart_core.cli.arguments import add_command, add_json, add_reading
 from smart_core.cli.output import check_extension, check_targets, notes, show
 
 
@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "apply", "load a saved calibrator and write calibrated probabilities")
     parser.add_argument("calibrator", metavar="CAL", help="file written by fit")
     parser.add_argument("files", nargs="+", metavar="FILE", help="logits, with or without labels")
-    add_role(parser)
+    add_reading(parser)
     parser.add_argument("--out", required=True, metavar="PROBS.npz", help="file to write (npz)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     add_json(parser)
@@ -25,14 +25,15 @@ def run(options: Namespace) -> None:
     import numpy as np
 
     from smart_core.calibrators import load_calibrator
-    from smart_core.cli.inputs import check_fits, roles_given
+    from smart_core.cli.inputs import check_fits, reading
     from smart_core.data.document import Document
     from smart_core.data.saving import atomic_write
 
     check_extension("--out", options.out, ".npz")
     check_targets(options)
     calibrator = load_calibrator(options.calibrator, device=options.device)
-    parts = Document.open(options.files).logits(classes=calibrator.classes_, roles=roles_given(options))
+    how = {name: value for name, value in reading(options).items() if name != "labels_start_at"}
+    parts = Document.open(options.files).logits(classes=calibrator.classes_, **how)
     check_fits(calibrator, parts, options)
     written = {
         f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()

@@ -16,14 +16,16 @@ def add_command(commands: Any, name: str, what: str) -> Any:
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="one bundle, or a logit file and its label file")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="one bundle, a logit file and its label file, a folder, or a pattern"
+    )
     parser.add_argument("--val", nargs="+", metavar="FILE", help="validation: a bundle, or logits and labels")
     parser.add_argument("--test", nargs="+", metavar="FILE", help="test: a bundle, or logits and labels")
     parser.add_argument(
         "--val-fraction", type=float, default=0.5, help="fraction for validation when there is no split (default: 0.5)"
     )
     parser.add_argument("--split-seed", type=int, default=0, help="seed of that split (default: 0)")
-    add_role(parser)
+    add_reading(parser)
     add_json(parser)
 
 
@@ -37,7 +39,8 @@ def add_metric(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--metric", default="ece", metavar="NAME", help=f"{what}: one of {METRICS} (default: ece)")
 
 
-def add_role(parser: argparse.ArgumentParser) -> None:
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """How files are read, where their names, shapes and values do not say it."""
     parser.add_argument(
         "--role",
         action="append",
@@ -46,6 +49,18 @@ def add_role(parser: argparse.ArgumentParser) -> None:
         metavar="ROLE=ARRAY",
         help="which array of the files is what, e.g. val_logits=scores (for one split: val_ or test_ before logits, "
         "labels, features, cw_l2, group; FILE:ARRAY where two files share a name); may be repeated",
+    )
+    parser.add_argument(
+        "--group",
+        metavar="PATH",
+        help="which experiment, where a file or folder holds several: the path of an HDF5 group, or a model's folder",
+    )
+    parser.add_argument("--values", choices=["logits", "probabilities"], help="what the scores are")
+    parser.add_argument("--labels-start-at", type=int, choices=[0, 1], help="the number of the first class")
+    parser.add_argument(
+        "--transposed",
+        action=argparse.BooleanOptionalAction,
+        help="whether the columns of the scores are samples",
     )
 
 

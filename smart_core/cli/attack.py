@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from smart_core.cli.arguments import add_json, add_role, positive
+from smart_core.cli.arguments import add_json, add_reading, positive
 from smart_core.cli.output import check_extension, check_targets, notes, show
 from smart_core.cli.terminal import running
 from smart_core.errors import AttackError
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--out", metavar="D.npz", help="file to write: cw_l2 (N,), NaN where the attack failed")
     parser.add_argument("--bundle", metavar="B.npz", help="logits of the same model on the same images")
-    add_role(parser)
+    add_reading(parser)
     parser.add_argument("--part", choices=("val", "test"), default="test", help="the bundle's part (default: test)")
     parser.add_argument("--out-bundle", metavar="B2.npz", help="the bundle with the distances in it, to write")
     parser.add_argument("--batch-size", type=positive, default=256, help="images at a time (default: 256)")
@@ -74,7 +74,7 @@ def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
 
     from smart_core.attacks import Search, carlini_wagner_l2
     from smart_core.attacks.inputs import build_model, load_images, load_weights, merged, part_of, save_distances
-    from smart_core.cli.inputs import roles_given
+    from smart_core.cli.inputs import reading
     from smart_core.data.document import load
     from smart_core.data.saving import save_bundle
     from smart_core.device import resolve_device
@@ -86,7 +86,7 @@ def run_attack(options: Namespace, run: Run) -> dict[str, Any]:
     notices = list(given.notices)
     data, rows = None, given.rows
     if options.bundle:
-        data = load(options.bundle, roles=roles_given(options))
+        data = load(options.bundle, **reading(options))
         rows = part_of(data, options.part, len(given.images), given.rows)
     model = build_model(options.model)
     load_weights(model, options.weights)

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from smart_core.cli.arguments import add_command, add_role
+from smart_core.cli.arguments import add_command, add_reading
 from smart_core.errors import LogitFileError, SmartError
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import LogitSet
-    from smart_core.data.roles.assign import Roles
 
 FIRST_PORT, PORTS_TRIED = 8501, 100
 MAX_SETS = 8
@@ -72,7 +71,7 @@ def add(commands: Any) -> None:
         help="address to listen on (default: 127.0.0.1, this machine only); whoever reaches it can use the app",
     )
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
-    add_role(parser)
+    add_reading(parser)
 
 
 def _port(text: str) -> int:
@@ -83,13 +82,13 @@ def _port(text: str) -> int:
 
 def run(options: Namespace) -> None:
     """Serve the app until it is stopped. A file that cannot be read raises before the server starts."""
-    from smart_core.cli.inputs import roles_given
+    from smart_core.cli.inputs import reading
     from smart_core.data.samples import APP, is_sample, located
 
     restart_with_malloc_settings()
     names = [file for file in options.files if is_sample(file)]
     opened.samples = [located(name).stem for name in names]
-    opened.sets = read([file for file in options.files if file not in names], roles_given(options))
+    opened.sets = read([file for file in options.files if file not in names], **reading(options))
     port = free_port(options.host, options.port)
     if not is_loopback(options.host):
         print(
@@ -113,12 +112,12 @@ def restart_with_malloc_settings() -> None:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **MALLOC})
 
 
-def read(files: list[str], roles: Roles | None = None) -> list[Given]:
+def read(files: list[str], **options: Any) -> list[Given]:
     """Read the files as one data set if they form one (logits and labels, validation and test), else one per file."""
     if not files:
         return []
     try:
-        return [_given(files, roles)]
+        return [_given(files, options)]
     except LogitFileError as error:
         together = error
     if len(files) == 1:
@@ -127,7 +126,7 @@ def read(files: list[str], roles: Roles | None = None) -> list[Given]:
     faults: list[LogitFileError] = []
     for file in files:
         try:
-            found.append(_given([file], roles))
+            found.append(_given([file], options))
         except LogitFileError as error:
             faults.append(error)
     if faults:
@@ -137,10 +136,10 @@ def read(files: list[str], roles: Roles | None = None) -> list[Given]:
     return found
 
 
-def _given(files: list[str], roles: Roles | None) -> Given:
+def _given(files: list[str], options: dict[str, Any]) -> Given:
     from smart_core.data.document import load
 
-    return Given(load(files, roles=roles), tuple(files), {"roles": roles} if roles else {})
+    return Given(load(files, **options), tuple(files), options)
 
 
 def free_port(host: str, port: int | None) -> int:

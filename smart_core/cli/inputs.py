@@ -61,9 +61,12 @@ def _named(files: list[str]) -> str:
     return " and ".join(Path(file).name for file in files)
 
 
-def roles_given(options: Namespace) -> dict[str, str | None] | None:
-    """Return `--role ROLE=ARRAY` as the `roles` of `load`; an empty array leaves the role out."""
-    return {role: array or None for role, array in options.role} or None
+def reading(options: Namespace) -> dict[str, Any]:
+    """Return the options that say how files are read as arguments of `load`; those that were not given are left out."""
+    roles = {role: array or None for role, array in options.role} or None  # an empty array leaves the role out
+    names = ("values", "labels_start_at", "transposed", "group")
+    given = {"roles": roles, **{name: getattr(options, name) for name in names}}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _open(options: Namespace) -> Document:
@@ -75,7 +78,7 @@ def _open(options: Namespace) -> Document:
 def load_data(options: Namespace, document: Document | None = None) -> LogitSet:
     """Load the files as validation and test; `document` is what they hold, if they are open already."""
     document = document or _open(options)
-    return document.load(val_fraction=options.val_fraction, split_seed=options.split_seed, roles=roles_given(options))
+    return document.load(val_fraction=options.val_fraction, split_seed=options.split_seed, **reading(options))
 
 
 def load_validation(options: Namespace) -> tuple[Part, Head | None, list[str]]:
@@ -83,10 +86,11 @@ def load_validation(options: Namespace) -> tuple[Part, Head | None, list[str]]:
 
     A fit needs no test part: a file that says it is validation is not split.
     """
-    document, roles = _open(options), roles_given(options)
+    document, given = _open(options), reading(options)
+    roles, group = given.get("roles"), given.get("group")
     split_wanted = (options.val_fraction, options.split_seed) != (0.5, 0)
-    if options.test is None and (not options.files or (not split_wanted and document.is_validation_only(roles))):
-        labelled = document.validation(roles)
+    if options.test is None and (not options.files or (not split_wanted and document.is_validation_only(roles, group))):
+        labelled = document.validation(**given)
         return labelled.part, labelled.head, list(map(str, labelled.notices))
     data = load_data(options, document)
     return data.validation, data.head, list(map(str, data.notices))

@@ -91,7 +91,11 @@ def command(options: Namespace) -> str:
             words += [f"--{side}", *_names(getattr(options, side))]
     for role, array in options.role:
         words += ["--role", f"{role}={array}"]
-    for name, value in _chosen(options, val_fraction=0.5, split_seed=0, metric="ece", bins=15).items():
+    if options.transposed is not None:
+        words += ["--transposed" if options.transposed else "--no-transposed"]
+    defaults: dict[str, Any] = {"group": None, "values": None, "labels_start_at": None}
+    defaults |= {"val_fraction": 0.5, "split_seed": 0, "metric": "ece", "bins": 15}
+    for name, value in _chosen(options, **defaults).items():
         words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--methods", options.methods, "--seeds", str(options.seeds)]
     words += ["--sensitivity"] if options.sensitivity else []
@@ -99,11 +103,10 @@ def command(options: Namespace) -> str:
 
 
 def _loading(options: Namespace) -> str:
-    from smart_core.cli.inputs import roles_given
+    from smart_core.cli.inputs import reading
     from smart_core.report.reproduce import load_code
 
-    chosen, roles = _chosen(options, val_fraction=0.5, split_seed=0), roles_given(options)
-    chosen |= {"roles": roles} if roles else {}
+    chosen = _chosen(options, val_fraction=0.5, split_seed=0) | reading(options)
     return load_code(_names(options.files), _names(options.val), _names(options.test), **chosen)
 
 

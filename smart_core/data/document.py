@@ -12,15 +12,18 @@ from typing import Any, Literal
 import numpy as np
 
 from smart_core.data import sandbox
-from smart_core.data.formats.raw import BFLOAT16, RawArray, RawFile
+from smart_core.data.experiments import matching
+from smart_core.data.formats.raw import BFLOAT16, RawArray, RawFile, stem_of
 from smart_core.data.logitset import Array, LogitSet
 from smart_core.data.normalize.parts import Unlabelled
+from smart_core.data.opened import OpenedFiles, choose_group
 from smart_core.data.parsed import ArrayInfo, Labelled, ParsedDocument
 from smart_core.data.roles.assign import Roles
-from smart_core.data.source import GivenFile, Sources, collect
+from smart_core.data.source import GivenFile, Sources, by_experiment, collect
 from smart_core.data.split import check_split
-from smart_core.data.tasks import TOO_LARGE, decode, encode
+from smart_core.data.tasks import TOO_LARGE, answer, decode, encode, sources_of
 from smart_core.errors import LogitFileError
+from smart_core.formatting import printable, quoted
 
 SAVE_AGAIN = "save the arrays again, as npz"
 
@@ -40,14 +43,16 @@ class Document:
     """
 
     def __init__(self, files: list[GivenFile], name: str | None, isolated: bool) -> None:
-        self._given, self._asked_name = files, name
+        self._experiments, self._asked_name, self._isolated = by_experiment(files), name, isolated
+        self._given = files
+        """The files that are opened: all, or those of one experiment in a folder."""
         self._sandbox: sandbox.Sandbox | None = None
-        self._parsed: ParsedDocument | None = None
-        with self._memory_errors():
-            if not isolated:
-                self._parsed = ParsedDocument.of([file.read() for file in files], name)
-        self.name: str = self._parsed.name if self._parsed else self._open()
-        """The name of the set that is loaded from the files."""
+        self._opened: OpenedFiles | None = None
+        self._inner: list[str] = []
+        """The experiments inside the files that are opened."""
+        self._folder_group: str | None = None
+        if len(self._experiments) == 1:
+            self._open(*self._experiments)
 
     @classmethod
     def open(
@@ -59,12 +64,26 @@ class Document:
         name: str | None = None,
         isolated: bool = True,
     ) -> Document:
-        """Parse the files; the arguments are those of `load`."""
+        """Parse the files; the arguments are those of `load`. Folders of several experiments are only listed."""
         return cls(collect(source, val, test, name), name, isolated and sandbox.available())
 
-    def describe(self, roles: Roles | None = None) -> list[ArrayInfo]:
+    @property
+    def groups(self) -> list[str]:
+        """The experiments in the files, of which `group` chooses one; empty if there is only one."""
+        return list(self._experiments) if len(self._experiments) > 1 else self._inner
+
+    @property
+    def name(self) -> str:
+        """The name of the set that is loaded from the files."""
+        return self.name_of(None)
+
+    def name_of(self, group: str | None) -> str:
+        """Return the name of the set of one experiment."""
+        return self._ask("name", group)
+
+    def describe(self, roles: Roles | None = None, group: str | None = None) -> list[ArrayInfo]:
         """List every array with the role it would have: what a form needs to ask for `roles`."""
-        return self._ask("describe", roles=roles)
+        return self._ask("describe", group, roles=roles)
 
     def load(
         self,
@@ -75,11 +94,13 @@ class Document:
         values: Literal["logits", "probabilities"] | None = None,
         labels_start_at: Literal[0, 1] | None = None,
         transposed: bool | None = None,
+        group: str | None = None,
     ) -> LogitSet:
         """Return the files as a `LogitSet`; the options are those of `smart_core.load`."""
         check_split(val_fraction, split_seed)
         return self._ask(
             "load",
+            group,
             val_fraction=float(val_fraction),
             split_seed=int(split_seed),
             roles=roles,
@@ -88,13 +109,22 @@ class Document:
             transposed=transposed,
         )
 
-    def is_validation_only(self, roles: Roles | None = None) -> bool:
+    def is_validation_only(self, roles: Roles | None = None, group: str | None = None) -> bool:
         """Return whether the files say that they are a validation part, so that a fit need not split them."""
-        return self._ask("is_validation_only", roles=roles)
+        return self._ask("is_validation_only", group, roles=roles)
 
-    def validation(self, roles: Roles | None = None) -> Labelled:
-        """Return the validation part; the files need not hold any other."""
-        return self._ask("validation", roles=roles)
+    def validation(
+        self,
+        *,
+        roles: Roles | None = None,
+        values: Literal["logits", "probabilities"] | None = None,
+        labels_start_at: Literal[0, 1] | None = None,
+        transposed: bool | None = None,
+        group: str | None = None,
+    ) -> Labelled:
+        """Return the validation part; the files need not hold any other. The options are those of `smart_core.load`."""
+        guesses = {"values": values, "labels_start_at": labels_start_at, "transposed": transposed}
+        return self._ask("validation", group, roles=roles, **guesses)
 
     def logits(
         self,
@@ -103,32 +133,54 @@ class Document:
         roles: Roles | None = None,
         values: Literal["logits", "probabilities"] | None = None,
         transposed: bool | None = None,
+        group: str | None = None,
     ) -> dict[str, Unlabelled]:
         """Return the logits by split: "" for files without a split, "val_" and "test_" for files with both.
 
         The options are those of `smart_core.load`. Labels are not needed; if there are any, they only distinguish rows
         from columns, as does `classes`, the number of classes of the calibrator.
         """
-        return self._ask("logits", classes=classes, roles=roles, values=values, transposed=transposed)
+        return self._ask("logits", group, classes=classes, roles=roles, values=values, transposed=transposed)
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self, group: str | None = None) -> dict[str, Array]:
         """Return every array that can be used, by its key."""
-        return self._ask("arrays")
+        return self._ask("arrays", group)
 
-    def _ask(self, task: str, **arguments: Any) -> Any:
-        if self._parsed is not None:
+    def _ask(self, task: str, group: str | None, **arguments: Any) -> Any:
+        group = self._entered(group)
+        if self._opened is not None:
             with self._memory_errors():
-                return getattr(self._parsed, task)(**arguments)
+                return answer(self._opened, task, group, **arguments)
         try:
-            tree = encode(arguments, [])
+            tree = encode({"group": group, **arguments}, [])
         except TypeError:  # an option of a type that no option has
             raise LogitFileError(f"The options {', '.join(arguments)} must be text, numbers or None.") from None
         if self._sandbox is not None and self._sandbox.expired():
             self._sandbox.close()
             self._sandbox = None
         if self._sandbox is None:
-            self._open()
+            self._parse()
         return self._call(task, tree)
+
+    def _entered(self, group: str | None) -> str | None:
+        """Open the folder of a group; return what remains of its name, the group inside the files."""
+        if group is not None and not isinstance(group, str):
+            raise LogitFileError("The option group must be text or None.")
+        if len(self._experiments) == 1:
+            return group
+        folder = self._given[0].folder
+        if group is None:
+            raise choose_group(self.groups, folder)
+        outer, inner = matching(group, self._experiments), None
+        if outer is None:
+            outer = next((name for name in self._experiments if group.startswith(f"{name}/")), None)
+            inner = group[len(outer) + 1 :] if outer is not None else None
+        if outer is None:
+            problem = f"holds no group '{printable(group)}'"
+            raise LogitFileError(problem, f"the groups are {quoted(self.groups, 6)}", file=folder)
+        if outer != self._folder_group:
+            self._open(outer)
+        return inner
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:
@@ -137,21 +189,37 @@ class Document:
         except MemoryError as error:
             raise LogitFileError(*TOO_LARGE, file=self._given[0].name) from error
 
-    def _open(self) -> str:
-        """Pass the files to a new sandbox, which parses them; return their name as a set."""
-        opened: list[bytes | int] = []
+    def _open(self, group: str) -> None:
+        """Parse the files of one experiment."""
+        self._given, self._folder_group = self._experiments[group], group
+        if self._isolated:
+            self._parse()
+            return
+        with self._memory_errors():
+            contents = [file.read() for file in self._given]
+            self._opened = OpenedFiles(sources_of(contents, self._described()), self._set_name())
+            self._inner = self._opened.groups
+
+    def _parse(self) -> None:
+        """Pass the files to a new sandbox, which parses them."""
+        if self._sandbox is not None:
+            self._sandbox.close()
         try:
-            opened.extend(file.open() for file in self._given)
-            self._sandbox = sandbox.Sandbox(opened)
+            self._sandbox = sandbox.Sandbox(_contents(self._given))
         except OSError as error:
             raise LogitFileError(f"cannot be opened ({error.strerror})", file=self._given[0].name) from error
-        finally:
-            for file in opened:
-                if isinstance(file, int):
-                    os.close(file)
         weakref.finalize(self, self._sandbox.close)
-        files = [[given.name, given.split, given.folder] for given in self._given]
-        return self._call("open", {"files": files, "name": self._asked_name})
+        self._inner = self._call("open", {"files": self._described(), "name": self._set_name()})
+
+    def _described(self) -> list[list[Any]]:
+        return [[given.name, given.split, given.folder, list(given.path), given.store] for given in self._given]
+
+    def _set_name(self) -> str | None:
+        """Return the name that the caller gave, or the folder's or the experiment's."""
+        if self._asked_name:
+            return stem_of(self._asked_name)
+        first = self._given[0]
+        return self._folder_group or first.folder.removesuffix(".zarr") if first.path else None
 
     def _call(self, task: str, tree: Any) -> Any:
         assert self._sandbox is not None
@@ -167,6 +235,17 @@ class Document:
         return decode(answer["value"], arrays)
 
 
+def _contents(files: Sequence[GivenFile]) -> Iterator[bytes | int]:
+    """The content of each file, or a descriptor that is closed when the next one is asked for."""
+    for file in files:
+        opened = file.open()
+        try:
+            yield opened
+        finally:
+            if isinstance(opened, int):
+                os.close(opened)
+
+
 def load(
     source: Sources | None = None,
     *,
@@ -179,13 +258,14 @@ def load(
     values: Literal["logits", "probabilities"] | None = None,
     labels_start_at: Literal[0, 1] | None = None,
     transposed: bool | None = None,
+    group: str | None = None,
     isolated: bool = True,
 ) -> LogitSet:
-    """Read logits and labels from a bundle, a pair of files, or `val=` and `test=` files.
+    """Read logits and labels from a bundle, a pair of files, a folder, or `val=` and `test=` files.
 
-    A source is a path, `"sample:NAME"` for a bundled sample, bytes (with `name=`), an open file, a (name, bytes)
-    pair, or a list of these. A set without a split is split at random, stratified by label. Any problem raises
-    `LogitFileError`.
+    A source is a path, a folder, a pattern such as `"logits_*.npy"`, `"sample:NAME"` for a bundled sample, bytes (with
+    `name=`), an open file, a (name, bytes) pair, or a list of these. Numbered files are joined in their order. A set
+    without a split is split at random, stratified by label. Any problem raises `LogitFileError`.
 
     Without the options below, names, shapes and values decide, and each decision leaves a notice in `notices`. The
     `cure` of a notice is the option that decides otherwise.
@@ -204,6 +284,9 @@ def load(
         0 or 1; by default 1 if the labels run up to the number of classes and none is 0.
     transposed
         Whether columns are samples; by default they are if only then the number of samples is that of the labels.
+    group
+        Which experiment, if the files hold several: the path of a group of an HDF5 file or zarr store, or of a folder
+        per model. `Document.groups` lists them.
     isolated
         Whether the files are parsed in a process of their own, with hard limits on memory and time. If False, they are
         parsed in this one, without limits: no file runs code, but a hostile one can fill the memory or crash Python.
@@ -230,6 +313,7 @@ def load(
         values=values,
         labels_start_at=labels_start_at,
         transposed=transposed,
+        group=group,
     )
 
 

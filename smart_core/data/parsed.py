@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from smart_core.data.checks import notices_of
-from smart_core.data.formats import read
-from smart_core.data.formats.raw import RawArray, RawFile, Source
+from smart_core.data.formats.raw import RawArray, RawFile
 from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
 from smart_core.data.normalize import extras
 from smart_core.data.normalize.parts import Options, Unlabelled, parts_of, unlabelled_of
@@ -69,10 +67,10 @@ class ParsedDocument:
     """The name of the set that is loaded from the files."""
 
     @classmethod
-    def of(cls, sources: Iterable[Source], name: str | None = None) -> ParsedDocument:
-        """Parse the files."""
-        files = tuple(_raw_file(read(item)) for item in sources)
-        return cls(files, printable(PurePath(name).stem) if name else _name_of(files))
+    def of(cls, raw: Iterable[RawFile], name: str | None = None) -> ParsedDocument:
+        """Find the arrays of files that were read; without a name, that of the files is used."""
+        files = tuple(map(_raw_file, raw))
+        return cls(files, name or _name_of(files))
 
     def describe(self, roles: Roles | None = None) -> list[ArrayInfo]:
         """List every array with the role it would have: what a form needs to ask for `roles`.
@@ -116,11 +114,11 @@ class ParsedDocument:
         """Return whether the files say that they are a validation part, so that a fit need not split them."""
         return is_validation_only(self.files, roles)
 
-    def validation(self, roles: Roles | None = None) -> Labelled:
+    def validation(self, roles: Roles | None = None, **guesses: Any) -> Labelled:
         """Return the validation part; the files need not hold any other."""
         files = tuple(replace(file, split="val") for file in self.files)
         with _file_errors(files):
-            assigned, parts, _, notices = _parts(files, roles, Options())
+            assigned, parts, _, notices = _parts(files, roles, Options(**guesses))
             part = _existing(parts, "val", files)
             head = extras.head_of(assigned.shared, part.classes, part.features, notices)
             return Labelled(part, head, tuple(dict.fromkeys(notices)))

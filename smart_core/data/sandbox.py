@@ -31,7 +31,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -62,9 +62,9 @@ _HEADER = struct.Struct("<QI")
 """Of a message: the length of its JSON, and how many descriptors come with it."""
 _END = b"end."
 """Follows the arrays of an answer, so that a message of the fork server is not read as the last bytes of an array."""
-_MOST_FILES = 64
 
 Array = NDArray[Any]
+Content = bytes | mmap.mmap
 Usage = tuple[float, int]
 """Of a child since it was forked: seconds of CPU time, and the most bytes of memory that it held."""
 
@@ -98,10 +98,11 @@ def memory_bytes(size: int) -> int:
 class Sandbox:
     """A child process that holds files, for one caller; closing it ends the child.
 
-    `files` are the contents, or descriptors of files that the child reads.
+    `files` are the contents, or descriptors of files that the child reads, one after another: a descriptor is not used
+    once the next one is asked for.
     """
 
-    def __init__(self, files: Sequence[bytes | int]) -> None:
+    def __init__(self, files: Iterable[bytes | int]) -> None:
         self._lock = threading.Lock()
         self._called = time.monotonic()
         self.usage: Usage | None = None
@@ -109,13 +110,14 @@ class Sandbox:
         self._socket = mine
         with its:
             _fork_server().fork(its)
-        self._most = memory_bytes(sum(os.fstat(x).st_size if isinstance(x, int) else len(x) for x in files))
-        sizes = [None if isinstance(file, int) else len(file) for file in files]
-        with contextlib.suppress(OSError):  # a child that has ended is told by the first call
-            _send(mine, {"sizes": sizes}, [file for file in files if isinstance(file, int)])
-            for file in files:
-                if not isinstance(file, int):
-                    mine.sendall(file)
+        size = 0
+        for file in files:
+            size += os.fstat(file).st_size if isinstance(file, int) else len(file)
+            with contextlib.suppress(OSError):  # a child that has ended is told by the first call
+                _send_file(mine, file)
+        with contextlib.suppress(OSError):
+            _send(mine, {"size": None})
+        self._most = memory_bytes(size)
 
     def call(self, task: str, arguments: Any = None) -> tuple[Any, list[Array]]:
         """Return the answer of a task: plain JSON, and read-only arrays. Raises `SandboxError`."""
@@ -199,6 +201,14 @@ def _send(connection: socket.socket, message: Any, descriptors: Sequence[int] = 
     else:
         connection.sendall(header)
     connection.sendall(content)
+
+
+def _send_file(connection: socket.socket, file: bytes | int) -> None:
+    if isinstance(file, int):
+        _send(connection, {"size": 0}, [file])
+    else:
+        _send(connection, {"size": len(file)})
+        connection.sendall(file)
 
 
 def _receive(connection: socket.socket, most: int) -> tuple[Any, list[int]]:
@@ -286,14 +296,23 @@ def _child(connection: socket.socket) -> None:
         _send_arrays(connection, arrays)
 
 
-def _received_files(connection: socket.socket) -> list[bytes]:
-    message, descriptors = _receive(connection, _MOST_FILES)
-    rest = iter(descriptors)
-    return [_content(next(rest)) if size is None else _exactly(connection, size) for size in message["sizes"]]
+def _received_files(connection: socket.socket) -> list[Content]:
+    files: list[Content] = []
+    while True:
+        message, descriptors = _receive(connection, 1)
+        if message["size"] is None:
+            return files
+        files.append(_content(*descriptors) if descriptors else _exactly(connection, message["size"]))
 
 
-def _content(descriptor: int) -> bytes:
+def _content(descriptor: int) -> Content:
+    """Read a file; one in a format whose reader takes what it needs is mapped instead."""
+    from smart_core.data.formats import is_mapped
+
     with open(descriptor, "rb") as stream:
+        stream.seek(0)
+        if is_mapped(stream.read(16)):
+            return mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
         stream.seek(0)
         return stream.read()
 

@@ -17,7 +17,9 @@ from smart_core.data.formats import FORMATS, modules_of
 from smart_core.data.formats.raw import Source
 from smart_core.data.logitset import Array, Cure, Head, LogitSet, Notice, Part
 from smart_core.data.normalize.parts import Unlabelled
-from smart_core.data.parsed import ArrayInfo, Labelled, ParsedDocument
+from smart_core.data.opened import OpenedFiles
+from smart_core.data.parsed import ArrayInfo, Labelled
+from smart_core.data.sandbox import Content
 from smart_core.errors import Fix, LogitFileError
 
 KINDS: dict[str, type[Any]] = {
@@ -25,21 +27,24 @@ KINDS: dict[str, type[Any]] = {
 }
 READ_WHOLE = {"calibrator": "smart_core.data.saved", "workspace": "smart_core.export.workspace_file"}
 """Task that is not about logits -> the module with a function of that name, from the content of the file to a value."""
+MOST_LOOKED_AT = 100
+"""Files of which the first bytes say which readers are loaded."""
 TOO_LARGE = "does not fit in the memory that a file of its size may take", "save fewer rows, or save the arrays again"
 
 
 class Tasks:
     """The tasks of one child, which parses its files once."""
 
-    def __init__(self, files: Sequence[bytes]) -> None:
+    def __init__(self, files: Sequence[Content]) -> None:
         self.files = files
-        self.document: ParsedDocument | None = None
+        self.opened: OpenedFiles | None = None
 
     def prepare(self, task: str) -> None:
         """Import what a task needs: while it works it cannot open a file. Only the first bytes are looked at."""
         if task == "open":
-            for module in {module for file in self.files for module in modules_of(file[:16])}:
+            for module in {module for file in self.files[:MOST_LOOKED_AT] for module in modules_of(file[:16])}:
                 load_reader(module)
+                prepare_reader(module)
         elif task in READ_WHOLE:
             load_reader("safetensors_file")
 
@@ -48,19 +53,38 @@ class Tasks:
         arrays: list[Array] = []
         try:
             if task == "open":
-                described = zip(self.files, arguments["files"], strict=True)
-                sources = [Source(name, file, split, folder) for file, (name, split, folder) in described]
-                self.document = ParsedDocument.of(sources, arguments["name"])
-                value: Any = self.document.name
+                self.opened = OpenedFiles(sources_of(self.files, arguments["files"]), arguments["name"])
+                value: Any = self.opened.groups
             elif task in READ_WHOLE:
-                value = getattr(importlib.import_module(READ_WHOLE[task]), task)(self.files[0])
+                value = getattr(importlib.import_module(READ_WHOLE[task]), task)(self.files[0][:])
             else:
-                value = getattr(self.document, task)(**decode(arguments, []))
+                assert self.opened is not None
+                value = answer(self.opened, task, **decode(arguments, []))
             return {"value": encode(value, arrays)}, arrays
         except LogitFileError as error:
             return {"error": [error.problem, encode(list(error.fixes), arrays), error.file]}, []
         except MemoryError:
             return {"error": [TOO_LARGE[0], [TOO_LARGE[1]], None]}, []
+
+
+def answer(opened: OpenedFiles, task: str, group: str | None = None, **arguments: Any) -> Any:
+    """Return the answer of a task about logits: the name of the set, or what a method of `ParsedDocument` returns."""
+    document = opened.document(group)
+    return document.name if task == "name" else getattr(document, task)(**arguments)
+
+
+def sources_of(files: Sequence[Content], described: Sequence[Sequence[Any]]) -> list[Source]:
+    """Return a source for each file, or for each zarr store, from (name, split, folder, path, store) of the files."""
+    sources: dict[Any, Source] = {}
+    members: dict[Any, dict[str, bytes]] = {}
+    for place, (content, (name, split, folder, path, store)) in enumerate(zip(files, described, strict=True)):
+        key = (split, tuple(path[: len(path) - store])) if store else place
+        if store:
+            members.setdefault(key, {})["/".join(path[len(path) - store :])] = content[:]
+            sources[key] = Source(name, b"", split, folder, members[key])
+        else:
+            sources[key] = Source(name, content, split, folder)
+    return list(sources.values())
 
 
 READERS = tuple(dict.fromkeys(known.module for known in FORMATS.values()))
@@ -87,11 +111,18 @@ def load_reader(module: str | None) -> bool:
         for late in (*READ_WHOLE.values(), "safetensors.numpy"):
             importlib.import_module(late)
     for source in _small_files(module):
-        document = ParsedDocument.of([source])
+        document = OpenedFiles([source]).document()
         document.describe()
         document.load()
         document.logits()
     return True
+
+
+def prepare_reader(module: str) -> None:
+    """Let a reader make what it needs in each process before the limits apply."""
+    prepare = getattr(importlib.import_module(f"smart_core.data.formats.{module}"), "prepare", None)
+    if prepare is not None:
+        prepare()
 
 
 def _small_files(module: str) -> Iterator[Source]:
@@ -124,6 +155,48 @@ def _small_files(module: str) -> Iterator[Source]:
             buffer = BytesIO()
             scipy.io.savemat(buffer, content, format=version, do_compression=version == "5")
             yield Source("small.mat", buffer.getvalue())
+
+    elif module == "json_file":
+        yield Source(
+            "small.jsonl", 4 * b'{"logits": [0.5, 1], "label": 0, "group": "a"}\n{"logits": [1, 0.5], "label": 1}\n'
+        )
+    elif module == "hdf5_file":
+        import h5py
+
+        buffer = BytesIO()
+        with h5py.File(buffer, "w") as file:
+            options = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+            file.create_dataset("logits", data=np.tile([[2.0, 0.5], [0.0, 1.0]], (5, 1)), **options)
+            file["labels"], file["class_names"] = np.tile([0, 1], 5), ["a", "b"]
+        yield Source("small.h5", buffer.getvalue())
+    elif module == "zarr_store":
+        yield from _small_stores()
+
+
+def _small_stores() -> Iterator[Source]:
+    """zarr stores of both versions, with the usual codecs."""
+    try:
+        import zarr.api.asynchronous as zarr
+        from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+        from zarr.storage import MemoryStore
+    except ImportError:
+        return
+    from smart_core.data.formats.zarr_store import run
+
+    async def filled(content: Any, version: Any, options: dict[str, Any]) -> None:
+        root = await zarr.create_group(store=MemoryStore(content), zarr_format=version)
+        scores = await root.create_array("logits", shape=(10, 2), dtype="f8", chunks=(5, 2), **options)
+        await scores.setitem(slice(None), np.tile([[2.0, 0.5], [0.0, 1.0]], (5, 1)))
+        labels = await root.create_array("labels", shape=(10,), dtype="i8")
+        await labels.setitem(slice(None), np.tile([0, 1], 5))
+
+    packed: list[tuple[int, dict[str, Any]]] = [
+        (3, {"compressors": codec()}) for codec in (ZstdCodec, BloscCodec, GzipCodec)
+    ]
+    for version, options in [*packed, (3, {"shards": (10, 2)}), (2, {})]:
+        store: dict[str, Any] = {}
+        run(filled(store, version, options))
+        yield Source("small.zarr", b"", members={name: content.to_bytes() for name, content in store.items()})
 
 
 def encode(value: Any, arrays: list[Array]) -> Any:

@@ -27,7 +27,7 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def counted(self, task, arguments=None):
         if task == "open":
-            names.append([name for name, _, _ in arguments["files"]])
+            names.append([name for name, *_ in arguments["files"]])
         return call(self, task, arguments)
 
     monkeypatch.setattr(Sandbox, "call", counted)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import json
+import lzma
 import time
 
 import numpy as np
@@ -15,9 +19,12 @@ import safetensors.numpy
 import safetensors.torch
 import scipy.io
 import torch
+import zarr
+import zarr.codecs
 
 from smart_core.data import Document, load
 from smart_core.errors import LogitFileError
+from tests.data.containers import hdf5, json_lines, mat73, zarr_store, zipped_store
 from tests.data.files import codes, example, npy, npz, pickled, torch_bytes
 
 Z, Y = example()
@@ -58,6 +65,8 @@ def compressed(arrays: dict) -> bytes:
 
 
 TENSORS = {key: torch.from_numpy(np.array(value)) for key, value in SIDES.items()}
+RECORDS = [{"logits": z.tolist(), "label": int(y), "split": split}
+           for z, y, split in zip(Z, Y, frame()["split"], strict=True)]  # fmt: skip
 LISTS = pa.table({"logits": list(Z), "labels": Y, "split": frame()["split"].to_numpy(str)})
 FILES = {
     "plain.npz": npz(**SIDES),
@@ -92,6 +101,24 @@ FILES = {
     "four.pickle": pickled([Z[V], Y[V], Z[T], Y[T]]),
     "lists.pickle": pickled({"val": [Z[V].tolist(), Y[V].tolist()], "test": [Z[T].tolist(), Y[T].tolist()]}),
     "fortran.pickle": pickled({**SIDES, "val_logits": np.asfortranarray(Z[V])}, 2),
+    "plain.h5": hdf5(SIDES),
+    "packed.hdf5": hdf5({k.replace("_", "/"): v for k, v in SIDES.items()}, compression="gzip", shuffle=True),
+    "matlab73.mat": mat73(SIDES),
+    "store.zip": zipped_store(zarr_store(SIDES)),
+    "version2.zip": zipped_store(zarr_store(SIDES, 2)),
+    "blosc.zip": zipped_store(zarr_store(SIDES, compressors=zarr.codecs.BloscCodec())),
+    "records.jsonl": json_lines(RECORDS),
+    "records.json": json.dumps(RECORDS, indent=1).encode(),
+    "columns.json": frame().to_json().encode(),
+    "split.json": frame().to_json(orient="split").encode(),
+    "arrays.json": json.dumps({key: value.tolist() for key, value in SIDES.items()}).encode(),
+    "nested.json": json.dumps({side: {name: SIDES[f"{side}_{name}"].tolist() for name in ("logits", "labels")}
+                               for side in ("val", "test")}).encode(),
+    "table.csv.gz": gzip.compress(frame().to_csv(index=False).encode(), mtime=0),
+    "table.tsv.bz2": bz2.compress(frame().to_csv(index=False, sep="\t").encode()),
+    "records.jsonl.xz": lzma.compress(json_lines(RECORDS)),
+    "table.csv.zst": pa.compress(frame().to_csv(index=False).encode(), "zstd", asbytes=True),
+    "plain.npz.gz": gzip.compress(npz(**SIDES), mtime=0),
 }  # fmt: skip
 
 
@@ -107,7 +134,7 @@ def test_every_format_gives_the_same_set(name):
         assert part.logits.flags.c_contiguous
         assert not part.logits.flags.writeable
         assert part.labels.dtype == np.int64
-    assert data.name == name.rsplit(".", 1)[0]
+    assert data.name == name.split(".")[0]
     assert "one_based_labels" in codes(data) if name == "matlab.mat" else "one_based_labels" not in codes(data)
 
 
@@ -123,7 +150,8 @@ def test_path_and_bytes_agree(name, tmp_path):
 UNMARKED = ("pairs0.p", "pairs1.p", "dict0.pkl", "dict1.pkl", "matlab4.mat")
 MARKED = [name for name in FILES if name not in UNMARKED]
 RENAMED = [(name, extension) for name in MARKED for extension in ("", ".bin")]
-RENAMED += [(name, ".npy") for name in MARKED if not name.endswith((".csv", ".tsv"))]
+TEXT = (".csv", ".tsv", ".json", ".jsonl", ".csv.gz", ".tsv.bz2", ".jsonl.xz", ".csv.zst")
+RENAMED += [(name, ".npy") for name in MARKED if not name.endswith(TEXT)]
 
 
 @pytest.mark.parametrize(("name", "extension"), RENAMED)

@@ -6,16 +6,20 @@ To add a format, write a reader and add a line to `FORMATS` and, if its files ha
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
+from pathlib import PurePosixPath
 
 import numpy as np
 
+from smart_core.data.formats.compressed import is_compressed, unpacked
 from smart_core.data.formats.limits import DAMAGED
-from smart_core.data.formats.raw import MAX_CHARACTERS, RawArray, RawFile, Source
+from smart_core.data.formats.raw import MAX_CHARACTERS, ArrayPath, RawArray, RawFile, Source
 from smart_core.data.logitset import Notice
 from smart_core.errors import LogitFileError
 from smart_core.formatting import error_text, printable
@@ -41,11 +45,17 @@ FORMATS = {
     "text": Format("a text table", "text_table", "read_text", (".csv", ".tsv"), is_text=True),
     "parquet": Format("a parquet table", "arrow_table", "read_parquet", (".parquet",)),
     "arrow": Format("an Arrow table", "arrow_table", "read_arrow", (".arrow", ".feather")),
+    "json": Format("JSON", "json_file", "read_json", (".json", ".jsonl", ".ndjson"), is_text=True),
     "mat": Format("a MATLAB file", "mat_file", "read_mat", (".mat",)),
+    "hdf5": Format("an HDF5 file", "hdf5_file", "read_hdf5", (".h5", ".hdf5", ".mat")),
+    "zarr": Format("a zarr store", "zarr_store", "read_zarr", (".zarr",)),
     "pickle": Format("a pickle", "pickle_file", "read_pickle", (".p", ".pkl", ".pickle")),
 }
 EXTENSIONS = tuple(dict.fromkeys(extension for known in FORMATS.values() for extension in known.extensions))
-_READABLE = ", ".join(extension[1:] for extension in EXTENSIONS[:-1]) + f" and {EXTENSIONS[-1][1:]}"
+READABLE = ", ".join(extension[1:] for extension in EXTENSIONS[:-1]) + f" and {EXTENSIONS[-1][1:]}"
+
+STORE_MARKS = ("zarr.json", ".zgroup", ".zarray")
+"""Files that make a folder a zarr store."""
 
 _SIGNATURES = {
     b"\x93NUMPY": "npy",
@@ -53,19 +63,19 @@ _SIGNATURES = {
     b"ARROW1": "arrow",
     b"\xff\xff\xff\xff": "arrow",
     b"MATLAB 5.0": "mat",
+    b"MATLAB 7.3": "hdf5",
+    b"\x89HDF\r\n\x1a\n": "hdf5",
     b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": "pt-legacy",
     **{bytes((0x80, protocol)): "pickle" for protocol in range(2, 6)},
 }
 """First bytes of a file -> its format."""
 
-_GIVE_LOGITS = f"give a logit file ({_READABLE})"
+_SIGNED = {"npz", "npy", "pt", "parquet", "arrow", "hdf5", "zarr"}
+"""Formats whose files have a signature, or are zip archives."""
+_MAPPED = (b"\x89HDF\r\n\x1a\n", b"MATLAB 7.3")
+
+_GIVE_LOGITS = f"give a logit file ({READABLE})"
 _UNREADABLE = {
-    b"\x89HDF\r\n\x1a\n": ("is an HDF5 file", "save the arrays as npz (in MATLAB: save -v7)"),
-    b"MATLAB 7.3": ("is a MATLAB 7.3 file, which is HDF5 inside", "save it with -v7 in MATLAB, or as npz"),
-    b"\x1f\x8b": ("is compressed with gzip", "uncompress it first"),
-    b"BZh": ("is compressed with bzip2", "uncompress it first"),
-    b"\xfd7zXZ": ("is compressed with xz", "uncompress it first"),
-    b"\x28\xb5\x2f\xfd": ("is compressed with zstd", "uncompress it first"),
     b"\x89PNG": ("is a picture", _GIVE_LOGITS),
     b"\xff\xd8\xff": ("is a picture", _GIVE_LOGITS),
     b"%PDF": ("is a PDF", _GIVE_LOGITS),
@@ -75,24 +85,42 @@ _UNREADABLE = {
 
 def read(source: Source) -> RawFile:
     """Parse one file; whatever is wrong with it raises `LogitFileError`."""
-    if not source.data:
+    if not source.members and not source.content:
         raise LogitFileError("is empty", "save or copy it again", file=source.name)
+    if is_compressed(source.head):
+        source = unpacked(source)
     claimed, name = _claimed(source), sniff(source)
     actual = FORMATS[name]
-    try:
+    with _sentences(source.name, actual):
         module = importlib.import_module(f"{__name__}.{actual.module}")
         reader: Callable[[Source], RawFile] = getattr(module, actual.reader)
         raw = reader(source)
-    except (LogitFileError, MemoryError):
-        raise
-    except Exception as error:  # parsers raise errors of every type; the user gets one sentence
-        problem = f"cannot be read as {actual.description} ({error_text(error)})"
-        raise LogitFileError(problem, DAMAGED, file=source.name) from error
-    if claimed != name.removesuffix("-legacy"):
+    if claimed != name.removesuffix("-legacy") and source.extension not in actual.extensions:
         given = f"extension '{printable(source.extension)}'" if source.extension else "missing extension"
         raw.notices.append(Notice("format", f"{source.name}: read as {actual.description} despite its {given}."))
     arrays = [_with_short_texts(item, raw.notices) for item in raw.arrays]
     return replace(raw, arrays=arrays, split=source.split, folder=source.folder)
+
+
+def read_arrays(raw: RawFile, paths: Iterable[ArrayPath]) -> RawFile:
+    """Read arrays that a reader has only listed; whatever is wrong with them raises `LogitFileError`."""
+    unread = raw.unread or {}
+    with _sentences(raw.name, None):
+        arrays = [_with_short_texts(unread[path](), raw.notices) for path in paths]
+    return replace(raw, arrays=arrays, unread=None)
+
+
+@contextmanager
+def _sentences(file: str, known: Format | None) -> Iterator[None]:
+    """Parsers raise errors of every type; the user gets one sentence."""
+    try:
+        yield
+    except (LogitFileError, MemoryError):
+        raise
+    except Exception as error:
+        kind = f" as {known.description}" if known else ""
+        problem = f"cannot be read{kind} ({error_text(error)})"
+        raise LogitFileError(problem, DAMAGED, file=file) from error
 
 
 def _with_short_texts(item: RawArray, notices: list[Notice]) -> RawArray:
@@ -117,13 +145,22 @@ def modules_of(head: bytes) -> set[str]:
     """The modules that may read a file with these first bytes."""
     names = {name for signature, name in _SIGNATURES.items() if head.startswith(signature)}
     if head.startswith(b"PK"):
-        names = {"npz", "pt"}
-    return {FORMATS[name].module for name in names or FORMATS.keys() - {"npz", "npy", "pt", "parquet", "arrow"}}
+        names = {"npz", "pt", "zarr"}
+    if is_compressed(head):
+        names = set(FORMATS)
+    return {FORMATS[name].module for name in names or FORMATS.keys() - _SIGNED}
+
+
+def is_mapped(head: bytes) -> bool:
+    """Whether a file with these first bytes is mapped into memory, and read as far as needed."""
+    return head.startswith(_MAPPED)
 
 
 def sniff(source: Source) -> str:
     """Return the name of the format, from the content first; raise for a format that cannot be read."""
-    data, claimed = source.data, _claimed(source)
+    if source.members:
+        return "zarr"
+    data, claimed = source.head, _claimed(source)
     for signature, (problem, fix) in _UNREADABLE.items():
         if data.startswith(signature):
             raise LogitFileError(problem, fix, file=source.name)
@@ -140,12 +177,15 @@ def sniff(source: Source) -> str:
     if encoding == "cp1252" and claimed != "text" and source.extension != ".txt":
         encoding = None  # any bytes without control characters would pass as such text
     if encoding is not None:
-        if claimed is None or FORMATS[claimed].is_text:
-            return claimed or "text"
+        if claimed is None:
+            start = b"".join(data[:200].removeprefix(codecs.BOM_UTF8).split())
+            return "json" if start.startswith((b"{", b"[{", b"[[")) else "text"
+        if FORMATS[claimed].is_text:
+            return claimed
         problem = f"is text, not {FORMATS[claimed].description}"
         raise LogitFileError(problem, "rename it to .csv, or save it again", file=source.name)
     if claimed is None or claimed == "text":
-        raise LogitFileError("is in an unknown format", f"save the arrays in one of {_READABLE}", file=source.name)
+        raise LogitFileError("is in an unknown format", f"save the arrays in one of {READABLE}", file=source.name)
     return claimed
 
 
@@ -159,8 +199,10 @@ def _kind_of_zip(source: Source) -> str:
         raise LogitFileError("is a TorchScript model, not logits", fix, file=source.name)
     if any(name.endswith("data.pkl") for name in names):
         return "pt"
+    if any(PurePosixPath(name).name in ("zarr.json", ".zarray") for name in names):
+        return "zarr"
     if any(name.endswith(".npy") for name in names):
         return "npz"
     if any(name.startswith("xl/") for name in names):
         raise LogitFileError("is an Excel workbook", "save the sheet as csv", file=source.name)
-    raise LogitFileError("is a zip archive without arrays", f"save the arrays in one of {_READABLE}", file=source.name)
+    raise LogitFileError("is a zip archive without arrays", f"save the arrays in one of {READABLE}", file=source.name)

@@ -1,4 +1,4 @@
-"""The arrays in the nested containers of a pickle or a torch file, as one flat list with their paths."""
+"""The arrays in the nested containers of a pickle, a torch file or JSON, as one flat list with their paths."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.data.formats.limits import text_array
+from smart_core.data.formats.limits import Budget, text_array
+from smart_core.data.formats.ragged import padded
 from smart_core.data.formats.raw import MAX_ARRAYS, ArrayPath, RawArray, RawFile
+from smart_core.data.logitset import Array
 from smart_core.errors import LogitFileError
 
 MAX_DEPTH = 12
@@ -33,6 +35,7 @@ class _Walk:
     def __init__(self, file: str, entries: int, unwrap: Callable[[Any], Any]) -> None:
         self.file, self.entries, self.unwrap = file, entries, unwrap
         self.raw = RawFile(file)
+        self.budget = Budget(file, entries)
 
     def visit(self, node: Any, path: ArrayPath, split: str | None) -> None:
         node = self.unwrap(node)
@@ -60,11 +63,11 @@ class _Walk:
                 self.visit(child, (*path, index), ("val", "test")[index] if pairs else split)
 
     def is_matrix(self, node: list[Any] | tuple[Any, ...]) -> bool:
-        """Whether the entries are equally long rows of numbers; two of them are a pair of vectors instead."""
+        """Whether the entries are rows of numbers, perhaps of unequal length; two of them are a pair of vectors."""
         rows = [row for row in node if isinstance(row, list | tuple) and row]
         if len(rows) != len(node) or len(rows) == 2:
             return False
-        return len({len(row) for row in rows}) == 1 and all(isinstance(row[0], bool | int | float) for row in rows)
+        return all(isinstance(row[0], bool | int | float) for row in rows)
 
     def from_list(self, node: list[Any] | tuple[Any, ...], path: ArrayPath, split: str | None) -> RawArray:
         """A list of numbers or of words, or a list of rows of numbers."""
@@ -77,7 +80,14 @@ class _Walk:
             return RawArray.of(self.file, path, words, split=split)
         if kinds <= {list, tuple}:
             kinds = {kind for row in node for kind in set(map(type, row))}
+            if kinds <= _NUMBERS and len({len(row) for row in node}) > 1:
+                return RawArray.of(self.file, path, self.from_unequal(node, kinds, unusable.label), split=split)
         return RawArray.of(self.file, path, np.array(node), split=split) if kinds <= _NUMBERS else unusable
+
+    def from_unequal(self, node: list[Any] | tuple[Any, ...], kinds: set[type], label: str) -> Array:
+        """Rows of unequal length: integers are labels or row numbers in batches, others are scores."""
+        rows = [np.array(row) for row in node]
+        return padded(self.budget, label, rows) if float in kinds else np.concatenate(rows)
 
     def count(self, entries: int) -> None:
         self.entries -= entries

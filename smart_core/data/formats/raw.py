@@ -6,7 +6,8 @@ Raw arrays have names; `roles` decides later what they mean.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+import mmap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -20,6 +21,8 @@ from smart_core.formatting import printable
 MAX_ARRAYS = 10_000
 MAX_CHARACTERS = 200
 """Names of arrays, columns, classes and groups are cut to this before anything else looks at them."""
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".zstd", ".lz4")
+"""Extensions that may follow that of a format."""
 BFLOAT16 = "bfloat16"
 """A type that NumPy lacks: such arrays are kept as uint16 and widened when they are used."""
 
@@ -40,22 +43,34 @@ _PROBLEMS = {
 
 @dataclass(frozen=True)
 class Source:
-    """One file: its name, its bytes, and the split (`val` or `test`) that the caller gave it for, if any."""
+    """One file: its name, its content, and the split (`val` or `test`) that the caller gave it for, if any."""
 
     name: str
-    data: bytes
+    content: bytes | mmap.mmap
     split: str | None = None
     folder: str = ""
+    members: Mapping[str, bytes] = field(default_factory=dict)
+    """Of a folder that is read as one file (zarr): the content of each file below it, by its path."""
+
+    @property
+    def data(self) -> bytes:
+        """The content in memory."""
+        return self.content if isinstance(self.content, bytes) else self.content[:]
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes."""
+        return self.content[:4096]
 
     @property
     def stem(self) -> str:
         """The name without its extension."""
-        return PurePath(self.name).stem
+        return stem_of(self.name)
 
     @property
     def extension(self) -> str:
-        """`.npz`, in lower case."""
-        return PurePath(self.name).suffix.lower()
+        """`.npz`, in lower case; of `a.csv.gz`, `.csv`."""
+        return extension_of(self.name)
 
     @property
     def encoding(self) -> str | None:
@@ -63,12 +78,11 @@ class Source:
 
         8-bit encodings cannot be told apart: Windows-1252, the most common one, stands for all of them.
         """
-        data = self.data
-        if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        head = self.head
+        if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
             return "utf-32"
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
-        head = data[:4096]
         if 0 in head:
             # ASCII in UTF-16: every other byte is zero
             even, odd = head[0::2], head[1::2]
@@ -181,11 +195,28 @@ class RawFile:
     split: str | None = None
     """`val` or `test`, if the caller says so."""
     folder: str = ""
+    unread: Mapping[ArrayPath, Callable[[], RawArray]] | None = None
+    """Of a file that may hold many experiments (HDF5, zarr): how to read each array."""
 
     @property
     def stem(self) -> str:
         """The file's name without its extension."""
-        return PurePath(self.name).stem
+        return stem_of(self.name)
+
+
+def stem_of(name: str) -> str:
+    """Return a file's name without its extension, and without that of a compression before it."""
+    return PurePath(_uncompressed(name)).stem
+
+
+def extension_of(name: str) -> str:
+    """Return a file's extension in lower case; of `a.csv.gz`, `.csv`."""
+    return PurePath(_uncompressed(name)).suffix.lower()
+
+
+def _uncompressed(name: str) -> str:
+    path = PurePath(name)
+    return path.stem if path.suffix.lower() in COMPRESSIONS and PurePath(path.stem).suffix else name
 
 
 def widen_bfloat16(bits: Array) -> Array:

@@ -19,7 +19,7 @@ MAX_TEXT_COLUMNS = 1000
 """Labels, groups, splits and names are text; more columns of text would take minutes to read."""
 
 
-def _decoded(source: Source, notices: list[Notice]) -> bytes:
+def decoded(source: Source, notices: list[Notice]) -> bytes:
     """Return the text as UTF-8, without a byte order mark."""
     encoding = source.encoding
     if encoding == "utf-8":
@@ -39,7 +39,7 @@ def _decoded(source: Source, notices: list[Notice]) -> bytes:
 def read_text(source: Source) -> RawFile:
     """Read the columns of a delimited text file, with or without a header line."""
     raw = RawFile(source.name)
-    data = _decoded(source, raw.notices).replace(b"\r\n", b"\n").lstrip(b"\n")
+    data = decoded(source, raw.notices).replace(b"\r\n", b"\n").lstrip(b"\n")
     comments = len(data) - len(data.lstrip(b"#"))
     if comments:
         data = data[comments:].lstrip(b" ")  # numpy.savetxt begins its header with #

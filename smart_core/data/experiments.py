@@ -1,0 +1,107 @@
+"""Which files of a folder, or arrays of an HDF5 file, belong together: by their names alone.
+
+An experiment is what one model gives on one data set. Its name is what remains of a path without the words that say a
+split, a role or a shard: `cifar10/resnet50/probas_cal` and `cifar10/resnet50/labels_test` both belong to
+`cifar10/resnet50`, `vit_val_logits.npy` to `vit`, `predictions_3.pt` to the folder itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from smart_core.data.roles.names import role_of, split_of, without_role_and_split, words
+
+Path = tuple[str, ...]
+
+_SHARD = re.compile(
+    r"(?:^|[_.\-])(?:rank|shard|part|chunk|batch|worker|gpu|node)?[_.\-]?(\d{1,9})(?:[_\-]of[_\-]\d+)?$"
+)
+"""The number at the end of a name: `logits_00`, `predictions_rank3`, `data-00000-of-00008`."""
+_PART = re.compile(r"^part-(\d{1,9})(?:-.*)?$")
+"""Spark's names: `part-00000-1c2d...-c000.snappy`."""
+_SAMPLES = re.compile(r"^samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d\-.:]+)?$")
+"""Samples logged by lm-evaluation-harness: the task, and when."""
+_PLAIN = {
+    *("true", "ground", "id", "pred", "hat", "raw", "all", "array", "arrays", "data", "dataset", "table", "tensors"),
+    *("bundle", "batch", "indices", "index", "part"),
+}
+"""Words that do not name an experiment."""
+_BESIDE = {"labels", "features", "head_weight", "head_bias", "cw_l2", "group", "class_names", "split"}
+"""Roles of arrays that make no experiment without scores."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    folder: Path
+    rest: str
+    role: str | None
+
+
+def shard_of(stem: str) -> tuple[str, int | None]:
+    """Return a file's name without the number of a shard, and that number.
+
+    >>> shard_of("logits_03"), shard_of("part-00002-1c2d.snappy"), shard_of("resnet50")
+    (('logits', 3), ('part', 2), ('resnet50', None))
+    """
+    if found := _PART.match(stem):
+        return "part", int(found[1])
+    if (found := _SHARD.search(stem)) and found.start():
+        return stem[: found.start()], int(found[1])
+    return stem, None
+
+
+def experiments(paths: Sequence[Path], bundles: bool) -> dict[str, list[int]]:
+    """Return the positions of the paths of each experiment, by its name.
+
+    `bundles` says that a path may stand for a whole set, as a file does and an array does not. What has no scores, such
+    as labels that several models share, belongs to every experiment in or below its folder.
+    """
+    items = [_item(path) for path in paths]
+    keys = [(item.folder, item.rest) for item in items]
+    scores = [item.role not in _BESIDE and (item.role is not None or bundles) for item in items]
+    if not any(scores):
+        keys = [(item.folder, "") for item in items]
+        scores = [True] * len(items)
+    found = dict.fromkeys(key for key, own in zip(keys, scores, strict=True) if own)
+    in_folder = Counter(folder for folder, _ in found)
+    return {
+        "/".join(part for part in (*folder, rest if in_folder[folder] > 1 or not folder else "") if part): [
+            place
+            for place, key in enumerate(keys)
+            if key == (folder, rest) or (key not in found and folder[: len(key[0])] == key[0])
+        ]
+        for folder, rest in found
+    }
+
+
+def _item(path: Path) -> _Item:
+    *folders, last = path
+    folder = tuple(name for name in folders if not _says_only_what(name))
+    if found := _SAMPLES.match(last):
+        return _Item(folder, found[1], "logits")
+    stem, _ = shard_of(last)
+    rest = "_".join(word for word in without_role_and_split(stem).split("_") if word not in _PLAIN)
+    return _Item(folder, rest if not rest or role_of(stem) or split_of(stem) else stem, role_of(stem))
+
+
+def _says_only_what(name: str) -> bool:
+    """Whether the name of a folder or group only says a split or a role."""
+    return bool(words(name)) and not without_role_and_split(name)
+
+
+def matching(asked: str, groups: Mapping[str, object] | Sequence[str]) -> str | None:
+    """Return the group that is asked for: by its name, or by the end of its name if no other ends so."""
+    asked = asked.strip("/")
+    if asked in groups:
+        return asked
+    ending = [name for name in groups if name.endswith(f"/{asked}")]
+    return ending[0] if len(ending) == 1 else None
+
+
+def without_experiment(path: Path) -> Path:
+    """Return an array's path without the names of the groups that make up its experiment."""
+    *folders, last = path
+    return (*(name for name in folders if _says_only_what(name)), last)
