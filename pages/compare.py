@@ -37,18 +37,19 @@ MAX_CURVES = 6
 def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
     """Draw the Fit buttons, the list of methods and their settings; return the number of seeds."""
     labels = {id: method.label for id, method in methods().items()}
+    quick = leaderboard.recommended_set(data)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         recommended = st.button(
             "Fit the recommended set",
             type="primary",
             key="fit-recommended",
             shortcut="Ctrl+Enter",
-            help="Quick methods of every family: " + ", ".join(labels[id] for id in leaderboard.RECOMMENDED) + ".",
+            help="Quick methods of every family: " + ", ".join(labels[id] for id in quick) + ".",
         )
         about = "Methods with random initial weights are fitted once per seed. The paper uses 5."
         seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS, about)
     with st.expander("Choose methods"):
-        chosen = forms.method_checklist(data, rows, leaderboard.RECOMMENDED)
+        chosen = forms.method_checklist(data, rows, quick)
         with st.container(horizontal=True):
             selected = st.button("Fit selected", key="fit-selected", disabled=not chosen)
             everything = st.button(f"Fit all {len(labels)}", key="fit-all")
@@ -66,8 +67,7 @@ def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
         st.caption(methods()[method].summary)
         forms.settings_form(method)
     # a method that cannot run gets a row too, with the reason
-    every, quick = list(labels), list(leaderboard.RECOMMENDED)
-    wanted = every if everything else quick if recommended else chosen if selected else []
+    wanted = list(labels) if everything else quick if recommended else chosen if selected else []
     if wanted:
         leaderboard.fit(data, wanted, seeds=seeds, bins=bins)
         st.rerun()
@@ -189,7 +189,7 @@ if rows:
         with right:
             overlay(data, sorted_rows, selected, bins)
 paper_values(metric)
-wanted = [id for id in rows if rows[id].result.available] or list(leaderboard.RECOMMENDED)
+wanted = [id for id in rows if rows[id].result.available] or leaderboard.recommended_set(data)
 settings = {id: leaderboard.chosen_settings(id) for id in wanted if leaderboard.chosen_settings(id)}
 python_code(
     f"""

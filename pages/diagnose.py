@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, navigation, session
+from pages.shared import cache, charts, datasets, navigation, session, slices
 from pages.shared.components import plain_text, python_code
 from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
 from smart_core.figures import (
@@ -66,8 +66,13 @@ with left:
     charts.show(confidence_histogram(evaluation, bins, **look), "confidence-histogram")
 with right:
     st.subheader("Margin")
-    charts.show(margin_histogram(evaluation, **look), "margin-histogram")
-    st.caption("The largest logit minus the second largest: the input of SMART.")
+    if evaluation.margin is None:
+        st.caption("The margin needs logits; this data set holds confidences alone.")
+    else:
+        charts.show(margin_histogram(evaluation, **look), "margin-histogram")
+        st.caption("The largest logit minus the second largest: the input of SMART.")
+
+slices.draw(data, evaluation, bins)
 
 details = st.expander("All metrics", key="every-metric-box", on_change="rerun")
 if details.open:
@@ -87,7 +92,7 @@ if details.open:
 
 python_code(
     f"""
-model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+model = sc.Vanilla().fit_part(data.validation)
 evaluation = sc.evaluate(model, data.test, bins={bins})
 interval = sc.metrics.interval("ece", evaluation, bins={bins})
 floor = sc.metrics.noise_floor("ece", evaluation, bins={bins})

@@ -78,7 +78,7 @@ def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) ->
 def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
     """Draw the downloads of the calibrated probabilities of the test part."""
     name = downloads.file_stem(datasets.current_title(), calibrator.id, "probabilities")
-    full = st.toggle(
+    full = data.kind == "logits" and st.toggle(
         "All classes",
         data.classes <= FEW_CLASSES,
         key="export-full",
@@ -138,11 +138,10 @@ with left:
 with right:
     workspace.draw_restore("export-restore")
 given = "".join(f", {name}={value!r}" for name, value in settings.items())
-part = "data.validation"
 python_code(
     f"""
 calibrator = sc.calibrators.get("{method}"{given})
-calibrator.fit({part}.logits, {part}.labels, features={part}.features, head=data.head)
+calibrator.fit_part(data.validation, head=data.head)
 print("ECE", sc.evaluate(calibrator, data.test, bins={bins}).metric("ece", {bins}))
 calibrator.save("{downloads.file_stem(datasets.current_title(), method)}.safetensors")
 """

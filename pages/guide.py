@@ -189,7 +189,7 @@ python_code(
     f"""
 from smart_core.metrics import noise_floor
 
-model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+model = sc.Vanilla().fit_part(data.validation)
 evaluation = sc.evaluate(model, data.test, bins={bins})
 print(noise_floor("ece", evaluation, bins={bins}))
 """

@@ -8,7 +8,7 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import charts, datasets, navigation, session, studies
-from pages.shared.components import IN_URL, empty_state, python_code, seeds_input
+from pages.shared.components import IN_URL, empty_state, plain_text, python_code, seeds_input
 from pages.shared.verdicts import shift_verdict
 from smart_core import LogitSet
 from smart_core.calibrators import methods
@@ -45,6 +45,7 @@ def start(data: LogitSet, others: dict[str, LogitSet], settings: studies.Setting
                 data,
                 settings["methods"],
                 settings["seeds"],
+                by=settings["by"],
                 others=others,
                 bins=settings["bins"],
                 progress=run.progress,
@@ -64,7 +65,7 @@ st.markdown(
     "evaluated on each group of its test part, and on other data sets."
 )
 
-grouped = data.test.group is not None
+grouped = bool(data.test.columns)
 others_known = {key: title for key, title in datasets.titles().items() if key != datasets.current_key()}
 same_classes = {key: title for key, title in others_known.items() if datasets.classes(key) == data.classes}
 if not grouped:
@@ -81,6 +82,15 @@ with st.container(border=True):
         **IN_URL,
         help="Each is fitted once per seed and evaluated on every shift. The defaults are those of the paper's figure.",
     )
+    by = st.selectbox(
+        "Groups by",
+        list(data.test.columns) or ["group"],
+        format_func=plain_text,
+        key="shift-by",
+        persist_state="session",
+        disabled=not grouped,
+        help="A column of the file. Numbers with many values are cut into intervals of equally many samples.",
+    )
     others = st.multiselect(
         "Other data sets",
         list(same_classes),
@@ -90,7 +100,7 @@ with st.container(border=True):
         help="Data sets with as many classes as this one. Their test part is used.",
     )
     seeds = seeds_input("shift-seeds", 3, "Fits of each method with random initial weights. The paper uses 5.")
-    settings = {"methods": chosen, "seeds": seeds, "bins": bins, "others": others}
+    settings = {"methods": chosen, "seeds": seeds, "bins": bins, "others": others, "by": by}
     incomplete = not chosen or not (grouped or others)
     running = studies.running(data, KIND)
     disabled = incomplete or running
@@ -126,7 +136,7 @@ loaded = ", ".join(f"{same_classes[key]!r}: {datasets.load_call(key)}" for key i
 python_code(
     f"""
 others = {{{loaded}}}
-result = sc.shift(data, {chosen}, seeds={seeds}, others=others, bins={bins}, metric="{metric}")
+result = sc.shift(data, {chosen}, seeds={seeds}, by={by!r}, others=others, bins={bins}, metric="{metric}")
 print(result.to_frame()[["method", "target", "{metric}"]])
 """
 )

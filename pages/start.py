@@ -175,7 +175,7 @@ bins = session.bins()
 python_code(
     f"""
 print(data, *data.notices, sep="\\n")
-model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
+model = sc.Vanilla().fit_part(data.validation)
 print("ECE", sc.evaluate(model, data.test, bins={bins}).metric("ece", {bins}))
 """
 )

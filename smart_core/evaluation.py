@@ -48,15 +48,15 @@ class Evaluation:
     confidence: FloatArray
     """(N,) the largest calibrated probability, in the precision it was computed in, so that bin edges hold."""
     prediction: IntArray
-    """(N,) its class."""
+    """(N,) its class; 0 throughout for confidences without logits."""
     correct: BoolArray
     """(N,) whether that class is the label."""
     nll: FloatArray
-    """(N,) minus the log of the label's probability."""
+    """(N,) minus the log of the label's probability; without logits, of the outcome, correct or wrong."""
     brier: FloatArray
-    """(N,) squared distance of the row from the one-hot label."""
-    margin: FloatArray
-    """(N,) largest minus second largest uncalibrated logit."""
+    """(N,) squared distance of the row from the one-hot label; without logits, of the confidence from the outcome."""
+    margin: FloatArray | None = None
+    """(N,) largest minus second largest uncalibrated logit; None without logits."""
     temperature: FloatArray | None = None
     """(N,) for temperature methods."""
     cells: ClasswiseCells | None = None
@@ -64,6 +64,13 @@ class Evaluation:
 
     def __len__(self) -> int:
         return len(self.confidence)
+
+    @property
+    def margins(self) -> FloatArray:
+        """The margins; an error without logits."""
+        if self.margin is None:
+            raise CalibrationError("Margins need logits; this data set holds confidences alone.")
+        return self.margin
 
     def metric(self, name: str, bins: int = 15) -> float:
         """The value of a metric of `METRICS`."""
@@ -96,6 +103,8 @@ def evaluate(
     >>> evaluation.confidence.shape, evaluation.metric("ece") < 0.05
     ((1000,), True)
     """
+    if part.confidence is not None:
+        return _evaluate_confidence(calibrator, part.confidence, part.correct)
     cells = ClasswiseCells(part.classes, bins) if classwise else None
     columns: list[tuple[Any, ...]] = []
     with threads_for(part.logits.size):
@@ -108,6 +117,14 @@ def evaluate(
                 run.tick(sum(len(column[0]) for column in columns) / len(part), "evaluating on test")
     vectors: Any = [np.concatenate(column) for column in zip(*columns, strict=True)]
     return replace(Evaluation(*vectors), cells=cells)
+
+
+def _evaluate_confidence(calibrator: Calibrator, confidence: FloatArray, correct: BoolArray) -> Evaluation:
+    """The evaluation of confidences without logits: NLL and Brier score are those of the outcome, correct or wrong."""
+    p = np.asarray(calibrator.predict_confidence(confidence))
+    claimed = np.where(correct, p, 1.0 - p).astype(np.float64)
+    nll = -np.log(np.maximum(claimed, SMALLEST_PROBABILITY))
+    return Evaluation(p, np.zeros(len(p), dtype=np.int64), correct, nll, (1.0 - claimed) ** 2)
 
 
 def _vectors(
@@ -152,6 +169,12 @@ class Metric:
     higher_is_better: bool = False
     percent: bool = True
     """Whether tables show it in per cent."""
+    classwise: bool = False
+    """Whether it needs the classwise sums, which only logits have."""
+
+    def known(self, evaluation: Evaluation) -> bool:
+        """Whether the evaluation has what the metric needs."""
+        return not self.classwise or evaluation.cells is not None
 
     def sort_key(self, value: float) -> float:
         """A key that sorts values from best to worst, and what is not a number last."""
@@ -185,7 +208,13 @@ def _mean(name: str) -> Callable[[Evaluation, int], float]:
 METRICS: dict[str, Metric] = {
     "ece": Metric("ECE", _binned(ece), "Mean gap between confidence and accuracy over equal-width bins.", binned=True),
     "adaece": Metric("AdaECE", _binned(adaece), "The same gap over bins that hold equally many samples.", binned=True),
-    "cece": Metric("cwECE", _classwise, "Mean over classes of the ECE of each class's own probability.", binned=True),
+    "cece": Metric(
+        "cwECE",
+        _classwise,
+        "Mean over classes of the ECE of each class's own probability.",
+        binned=True,
+        classwise=True,
+    ),
     "nll": Metric("NLL", _mean("nll"), "Mean of minus the log probability of the label.", percent=False),
     "brier": Metric("Brier", _mean("brier"), "Mean squared distance of the row from the label.", percent=False),
     "smce": Metric(

@@ -20,9 +20,12 @@ from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.hardness import hardness as compute_hardness
 from smart_core.analysis.margin_groups import MarginGroup, with_intervals
 from smart_core.analysis.margin_groups import margin_groups as compute_margin_groups
+from smart_core.analysis.slices import Slice
+from smart_core.analysis.slices import slices as compute_slices
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.analysis.temperature_curve import temperature_curve as compute_temperature_curve
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.logitset import Array
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
 from smart_core.experiments.model_pair import ModelPair, compare_models
@@ -31,7 +34,7 @@ from smart_core.metrics.bands import ReliabilityBand, bootstrap_reliability_band
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:
     """Return the calibrator that changes nothing. Its fit needs no data."""
-    return sc.Vanilla().fit(data.validation.logits[:2], data.validation.labels[:2])
+    return sc.Vanilla().fit_part(data.validation.subset(np.arange(min(2, len(data.validation)))))
 
 
 def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
@@ -106,6 +109,16 @@ def _margin_groups(
     content_hash: str, edges: tuple[float, ...], bins: int, _evaluation: sc.Evaluation
 ) -> list[MarginGroup]:
     return compute_margin_groups(_evaluation, edges, bins)
+
+
+def slices(data: sc.LogitSet, evaluation: sc.Evaluation, column: str, values: Array, bins: int) -> list[Slice]:
+    """Compute the slices of a fit on test by a column of the data set."""
+    return _slices(f"{data.content_hash} {digest(evaluation)}", column, bins, evaluation, values)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Computing the slices", scope="session")
+def _slices(content_hash: str, column: str, bins: int, _evaluation: sc.Evaluation, _values: Array) -> list[Slice]:
+    return compute_slices(_evaluation, _values, bins)
 
 
 def group_intervals(

@@ -31,7 +31,8 @@ def _own_format(calibrator: Calibrator, name: str) -> None:
         type="primary",
     )
     arguments = "logits, features=features" if calibrator.features_used_ else "logits"
-    _code(f'import smart_core as sc\n\nprobs = sc.load_calibrator("{name}.safetensors").predict_proba({arguments})')
+    call = f"predict_proba({arguments})" if calibrator.classes_ else "predict_confidence(confidence)"
+    _code(f'import smart_core as sc\n\nprobs = sc.load_calibrator("{name}.safetensors").{call}')
 
 
 def _numpy(calibrator: Calibrator, name: str) -> None:
@@ -42,8 +43,10 @@ def _numpy(calibrator: Calibrator, name: str) -> None:
         return
     module = downloads.module_name(datasets.current_title(), calibrator.id)
     downloads.button("Download NumPy file", content, f"{module}.py", "export-numpy")
-    arguments = "logits, features" if calibrator.features_used_ else "logits"
-    _code(f"from {module} import predict_proba\n\nprobs = predict_proba({arguments})")
+    function, arguments = "predict_proba", "logits, features" if calibrator.features_used_ else "logits"
+    if not calibrator.classes_:
+        function, arguments = "predict_confidence", "confidence"
+    _code(f"from {module} import {function}\n\nprobs = {function}({arguments})")
 
 
 def _onnx(calibrator: Calibrator, name: str) -> None:
@@ -54,6 +57,8 @@ def _onnx(calibrator: Calibrator, name: str) -> None:
         return
     downloads.button("Download ONNX", lambda: onnx_bytes(calibrator), f"{name}.onnx", "export-onnx")
     inputs = '{"logits": logits, "features": features}' if calibrator.features_used_ else '{"logits": logits}'
+    if not calibrator.classes_:
+        inputs = '{"confidence": confidence[:, None]}'
     run = f'onnxruntime.InferenceSession("{name}.onnx").run(None, {inputs})[0]'
     _code(f"import onnxruntime\n\nprobs = {run}  # float32 arrays")
 
@@ -61,8 +66,9 @@ def _onnx(calibrator: Calibrator, name: str) -> None:
 def _torch(calibrator: Calibrator, name: str) -> None:
     st.markdown("**PyTorch module.** A last layer built from the calibrator file; it moves and exports with the model.")
     layer = f'sc.export.as_module(sc.load_calibrator("{name}.safetensors"))'
-    if calibrator.features_used_:
-        _code(f"import smart_core as sc\n\nlayer = {layer}\nprobs = layer(logits, features)")
+    if calibrator.features_used_ or not calibrator.classes_:
+        arguments = "logits, features" if calibrator.classes_ else "confidence"
+        _code(f"import smart_core as sc\n\nlayer = {layer}\nprobs = layer({arguments})")
     else:
         _code(f"import smart_core as sc\nimport torch\n\nmodel = torch.nn.Sequential(model, {layer})")
 
@@ -71,8 +77,11 @@ def _sklearn(calibrator: Calibrator, name: str) -> None:
     st.markdown(
         "**scikit-learn estimator.** Takes logits as X, for pipelines and searches; built from the calibrator file."
     )
-    if calibrator.features_used_:
-        st.info(f"{calibrator.label} was fitted with features, but an estimator gets only logits.")
+    if calibrator.features_used_ or not calibrator.classes_:
+        on = (
+            "with features, but an estimator gets only" if calibrator.classes_ else "on confidences; an estimator reads"
+        )
+        st.info(f"{calibrator.label} was fitted {on} logits.")
         return
     _code(
         "import smart_core as sc\n\n"

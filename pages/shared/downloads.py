@@ -20,7 +20,7 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.data import Part
 from smart_core.errors import ExportError
 from smart_core.export import numpy_source, save_probabilities
-from smart_core.export.probabilities import Format
+from smart_core.export.probabilities import Format, confidence_columns
 from smart_core.figures.chart import without_formulas
 
 MEDIA_TYPES = {
@@ -69,6 +69,8 @@ def probabilities(calibrator: Calibrator, part: Part, form: Format, full: bool) 
     """
 
     def content() -> bytes:
+        if form == "csv" and part.confidence is not None:
+            return csv_bytes(pd.DataFrame(confidence_columns(calibrator, part)))
         stream = io.BytesIO()
         save_probabilities(calibrator, part, stream, format=form, full=full)
         return stream.getvalue()

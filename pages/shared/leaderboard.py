@@ -17,7 +17,7 @@ from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.compare import compare, ranked, summarise
-from smart_core.experiments.running import seeds_for
+from smart_core.experiments.running import seeds_for, unavailable
 from smart_core.progress import Run
 
 KIND = "compare"
@@ -59,6 +59,12 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
 
     title = methods()[wanted[0]].label if len(wanted) == 1 else f"{len(wanted)} methods"
     return here.jobs.start(f"Fit {title}", work, kind=KIND, data_hash=data.content_hash, steps=len(wanted))
+
+
+def recommended_set(data: LogitSet) -> list[str]:
+    """Return the quick methods that can run on a data set; on confidences alone, every one that can."""
+    wanted = RECOMMENDED if data.kind == "logits" else methods()
+    return [id for id in wanted if unavailable(id, data) is None]
 
 
 def active_job(data: LogitSet) -> Job | None:

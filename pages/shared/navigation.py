@@ -38,6 +38,9 @@ PAGES = {
 }
 """Section of the menu -> file of each page -> its title."""
 
+NEEDS_LOGITS = ("margin_groups", "temperature", "hardness", "sensitivity", "ablation", "theory")
+"""Pages about margins and temperatures, which confidences without logits do not have."""
+
 WITH_UPLOADS = ("start", "export")
 """Pages with an upload field."""
 
@@ -75,7 +78,12 @@ def run(page: st.Page) -> None:
     uploads.limit_uploads(keep=page.url_path in WITH_UPLOADS)
     st.session_state[session.ROUTED] = True
     with guarded(page):
-        page.run()
+        if page.url_path in NEEDS_LOGITS and datasets.current().kind == "confidence":
+            st.title(page.title)
+            title = plain_text(datasets.current_title())
+            st.info(f"{page.title} needs logits; {title} holds confidences alone. Compare and Diagnose work with them.")
+        else:
+            page.run()
     _next_button(page)
 
 

@@ -75,7 +75,8 @@ def _data_set() -> None:
     )
     data = datasets.current()
     sizes = f"fitted on **{len(data.validation):,}** samples  \ntested on **{len(data.test):,}** samples"
-    st.markdown(f"{sizes}  \n{data.classes:,} classes")
+    what = f"{data.classes:,} classes" if data.kind == "logits" else "confidences without logits"
+    st.markdown(f"{sizes}  \n{what}")
     if _custom_split():
         st.caption(_custom_split())
 

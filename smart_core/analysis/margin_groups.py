@@ -145,7 +145,7 @@ def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> l
     [100, 100, 100, 100]
     """
     bounds = _checked(edges)
-    index = group_of(evaluation.margin, bounds)
+    index = group_of(evaluation.margins, bounds)
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
     spans = pairwise(bounds.tolist())
@@ -199,7 +199,7 @@ def gap_cells(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> GapCe
     """Count, mean confidence and accuracy of the samples in each margin group and equal-width confidence bin."""
     bounds = _checked(edges)
     shape = (bounds.size - 1, bins)
-    cell = group_of(evaluation.margin, bounds) * bins + bin_index(evaluation.confidence, bins)
+    cell = group_of(evaluation.margins, bounds) * bins + bin_index(evaluation.confidence, bins)
 
     def total(weights: NDArray[np.generic]) -> Matrix:
         return np.asarray(np.bincount(cell, weights, minlength=shape[0] * bins).reshape(shape), dtype=np.float64)
@@ -222,7 +222,7 @@ def samples_in(
     bounds = _checked(edges)
     kept = np.ones(len(evaluation), dtype=bool)
     for chosen, size, name, index in (
-        (group, bounds.size - 1, "margin group", group_of(evaluation.margin, bounds)),
+        (group, bounds.size - 1, "margin group", group_of(evaluation.margins, bounds)),
         (confidence_bin, bins, "confidence bin", bin_index(evaluation.confidence, bins)),
     ):
         if chosen is not None:
@@ -264,9 +264,9 @@ class ConfidenceChange:
 
 def confidence_change(before: Evaluation, after: Evaluation, points: int = 20) -> ConfidenceChange:
     """Mean change of the confidence in groups of equally many samples, by rising margin."""
-    if len(before) != len(after) or not np.array_equal(before.margin, after.margin):
+    if len(before) != len(after) or not np.array_equal(before.margins, after.margins):
         raise CalibrationError("The change of confidence needs two evaluations of the same samples in the same order.")
-    margin = before.margin
+    margin = before.margins
     index = group_of(margin, margin_edges(margin, points))
     count = np.bincount(index)
 

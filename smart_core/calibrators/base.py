@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from smart_core.device import (
 from smart_core.errors import CalibrationError
 from smart_core.progress import CancelToken, Progress, Run, Trace
 from smart_core.types import Logits, Probabilities
+
+if TYPE_CHECKING:
+    from smart_core.data.logitset import Part
 
 Shape = tuple[int | str, ...]
 """Lengths of a learned tensor; a letter is a length from 0 up that the data decide, the same wherever it stands, and
@@ -74,6 +77,8 @@ class Calibrator(ABC):
     style: ClassVar[LineStyle] = LineStyle("#7A7A7A")
     needs: ClassVar[tuple[str, ...]] = ()
     """Arrays beyond logits and labels without which the method cannot run: `features`, `head`."""
+    top_label: ClassVar[bool] = False
+    """Whether it reads nothing but the top-1 confidence, so that confidences without logits suffice."""
     uses: ClassVar[tuple[str, ...]] = ()
     """Arrays that it reads if they are there; without them it falls back and adds a notice to `notices_`."""
     stochastic: ClassVar[bool] = False
@@ -120,6 +125,14 @@ class Calibrator(ABC):
     @abstractmethod
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         """Calibrated rows of one chunk, on the calibrator's device."""
+
+    def _fit_confidence(self, confidence: Tensor, correct: Tensor, run: Run) -> None:
+        """Learn from confidences and hits (N,), float64 on the CPU; for `top_label` methods."""
+        raise NotImplementedError
+
+    def _map_confidence(self, confidence: Tensor) -> Tensor:
+        """Calibrated confidences of confidences (N,); for `top_label` methods."""
+        raise NotImplementedError
 
     @property
     def parameters(self) -> int:
@@ -171,14 +184,55 @@ class Calibrator(ABC):
         """
         self.check_settings()
         data = self._fit_data(logits, labels, features, head)
+        return self._learn(lambda run: self._fit(data, run), data.classes, len(data), Run(progress, cancel, trace))
+
+    def fit_confidence(
+        self,
+        confidence: Any,
+        correct: Any,
+        *,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        trace: bool = False,
+    ) -> Self:
+        """Learn from the confidences of predictions (N,) and whether each is correct (N,), without logits.
+
+        Only methods that map the top-1 confidence alone can: `top_label`. `classes_` is 0 then.
+
+        >>> import smart_core as sc
+        >>> sc.calibrators.get("isotonic").fit_confidence([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]).predict_confidence([0.65])
+        array([0.33333334], dtype=float32)
+        """
+        self.check_settings()
+        self._check_top_label()
+        p, hits = self._confidences(confidence), to_tensor(correct, torch.device("cpu"), torch.float64)
+        if hits.shape != p.shape or len(p) < 1:
+            raise self._error(f"there are {len(p)} confidences for {tuple(hits.shape)} outcomes; give one for each")
+        if not bool(((hits == 0) | (hits == 1)).all()):
+            raise self._error("whether a prediction is correct must be 1 or 0")
         run = Run(progress, cancel, trace)
+        return self._learn(lambda run: self._fit_confidence(p, hits, run), 0, len(p), run)
+
+    def fit_part(self, part: Part, *, head: Any = None, features: bool = True, **watched: Any) -> Self:
+        """Learn from a part of a loaded set, of logits or of confidences; `watched` as in `fit`.
+
+        >>> import smart_core as sc
+        >>> data = sc.load("sample:digits")
+        >>> sc.TS().fit_part(data.validation).classes_
+        10
+        """
+        if part.confidence is not None:
+            return self.fit_confidence(part.confidence, part.correct, **watched)
+        return self.fit(part.logits, part.labels, features=part.features if features else None, head=head, **watched)
+
+    def _learn(self, learn: Callable[[Run], None], classes: int, rows: int, run: Run) -> Self:
         run.tick(0.0, f"fitting {self.label}")
         self.notices_: list[str] = []
-        self.classes_ = data.classes
+        self.classes_ = classes
         self.features_used_ = False
         try:
-            with threads_for(data.logits.numel()):
-                self._fit(data, run)
+            with threads_for(rows * max(classes, 1)):
+                learn(run)
             self.trace_: Trace | None = run.trace
             run.tick(1.0, f"{self.label} fitted")
         except BaseException:
@@ -191,6 +245,13 @@ class Calibrator(ABC):
         chunks: list[Tensor] = list(self.stream(logits, features=features))
         empty = torch.empty((0, self.classes_), device=resolve_device(self.device))
         return like_input(torch.cat(chunks) if chunks else empty, logits)
+
+    def predict_confidence(self, confidence: Any) -> Any:
+        """Calibrated confidences (N,) of confidences (N,), NumPy or torch like the input; for `top_label` methods."""
+        self._check_fitted()
+        self._check_top_label()
+        with torch.no_grad():
+            return like_input(self._map_confidence(self._confidences(confidence)), confidence)
 
     def stream(self, logits: Any, *, features: Any = None) -> Iterator[Probabilities]:
         """Calibrated rows chunk by chunk, so that no N x K matrix need exist at once."""
@@ -263,7 +324,8 @@ class Calibrator(ABC):
     @classmethod
     def missing(cls, available: dict[str, bool]) -> str | None:
         """Why the method cannot run with these arrays, or None if it can."""
-        lacking = [name for name in cls.needs if not available.get(name, False)]
+        needs = cls.needs if cls.top_label else ("logits", *cls.needs)
+        lacking = [name for name in needs if not available.get(name, name == "logits")]
         return f"needs {' and '.join(lacking)}" if lacking else None
 
     def state(self) -> dict[str, Tensor]:
@@ -328,6 +390,17 @@ class Calibrator(ABC):
             return data.logits
         return self._checked_features(data.features)
 
+    def _check_top_label(self) -> None:
+        if not self.top_label:
+            raise CalibrationError(f"{self.label} needs logits; confidences alone are not enough.")
+
+    def _confidences(self, confidence: Any) -> Tensor:
+        """Confidences (N,) as float64 on the CPU, checked."""
+        p = to_tensor(as_array(confidence, "confidences"), torch.device("cpu"), torch.float64)
+        if p.ndim != 1 or not bool(((p >= 0) & (p <= 1)).all()):
+            raise self._error("confidences must be a vector of numbers from 0 to 1")
+        return p
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "classes_"):
             raise CalibrationError(f"{self.label} is not fitted yet; call fit first.")
@@ -337,6 +410,8 @@ class Calibrator(ABC):
         self._check_fitted()
         logits = as_array(logits, "logits")
         shape = tuple(logits.shape)
+        if self.classes_ == 0:
+            raise CalibrationError(f"{self.label} was fitted on confidences without logits; use predict_confidence.")
         if len(shape) != 2 or shape[1] != self.classes_:
             raise CalibrationError(f"{self.label} was fitted on {self.classes_} classes; got shape {shape}.")
         if not self.features_used_:

@@ -40,6 +40,8 @@ class Beta(TopLabelCalibrator):
     libraries = ("scipy.optimize",)
     parameters = 3
 
+    numpy_map = f"beta_map(u, COEFFICIENTS, {LEAST_COMPLEMENT})"
+
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         self.notices_ += one_outcome(hits)
         features = beta_features(torch.from_numpy(u)).numpy()
@@ -51,13 +53,6 @@ class Beta(TopLabelCalibrator):
     def _map(self, u: Tensor) -> Tensor:
         slopes, intercept = self.coefficients_[:2], self.coefficients_[2]
         return torch.sigmoid((beta_features(u) * slopes).sum(dim=1) + intercept)
-
-    def numpy_code(self) -> str:
-        return f"""
-            u = complement(z).astype(np.float64)
-            a, b, c = COEFFICIENTS.astype(np.float64)
-            return spread(z, sigmoid(a * np.log1p(-u) - b * np.log(np.maximum(u, {LEAST_COMPLEMENT})) + c), keep=True)
-        """
 
 
 def beta_features(u: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ class Spline(TopLabelCalibrator):
 
     @property
     def keeps_top1(self) -> bool:
-        return self.top1 == "keep"
+        return self.top1 == "keep" or getattr(self, "classes_", None) == 0  # confidences have no other class
 
     @property
     def parameters(self) -> int:

@@ -83,6 +83,8 @@ def build_calibrator(parts: Mapping[str, Any], device: str) -> Calibrator:
     settings, tensors = type(get(parts["method"])).upgraded(dict(parts["settings"]), tensors)
     calibrator = get(parts["method"], **{**settings, "device": device})
     calibrator.check_settings()
+    if parts["classes"] < (0 if calibrator.top_label else 2) or parts["classes"] == 1:
+        raise ValueError(f"{calibrator.label}: it was not fitted on {parts['classes']} classes")
     calibrator.classes_, calibrator.features_used_ = parts["classes"], parts["features_used"]
     calibrator.notices_, calibrator.trace_ = parts["notices"], None
     fault = wrong_state(tensors, calibrator.learned(), calibrator.infinite)

@@ -22,6 +22,10 @@ STRICTLY_BELOW = 1.0 - 2.0**-18
 """How close to the prediction's probability another class may come and still be smaller in float32."""
 
 
+LARGEST_COMPLEMENT = 1.0 - 2.0**-24
+"""The largest float32 number below 1."""
+
+
 def complement(logits: Logits) -> tuple[Tensor, Tensor]:
     """`u = 1 - s`, the complement of the top-1 confidence s, and the prediction.
 
@@ -35,6 +39,11 @@ def complement(logits: Logits) -> tuple[Tensor, Tensor]:
     return others / (1.0 + others), prediction
 
 
+def complement_of(confidence: Tensor) -> Tensor:
+    """`u = 1 - s` of confidences given as such, float32 and below 1: a logarithm of s is finite."""
+    return (1.0 - precise(confidence)).to(torch.float32).clamp(max=LARGEST_COMPLEMENT)
+
+
 @dataclass(kw_only=True, eq=False)
 class TopLabelCalibrator(Calibrator):
     """A map of the top-1 confidence alone; the other classes share the rest in their old proportions.
@@ -43,6 +52,7 @@ class TopLabelCalibrator(Calibrator):
     """
 
     family = "Maps of the top-1 confidence"
+    top_label = True
     numpy_map: ClassVar[str]
     """The calibrated confidences (n,) of `u` (n,), as an expression of `numpy_code`."""
 
@@ -60,6 +70,13 @@ class TopLabelCalibrator(Calibrator):
         hits = (prediction == data.labels).cpu().to(torch.float64)
         self._fit_map(u.cpu().to(torch.float64).numpy(), hits.numpy(), run)
 
+    def _fit_confidence(self, confidence: Tensor, correct: Tensor, run: Run) -> None:
+        self._fit_map(complement_of(confidence).double().numpy(), correct.numpy(), run)
+
+    def _map_confidence(self, confidence: Tensor) -> Tensor:
+        learned = next(iter(self.state().values()))  # an exported module may have moved it
+        return self._map(complement_of(confidence).to(learned.device)).clamp(0.0, 1.0)
+
     def _store(self, values: FloatArray) -> Tensor:
         """A learned array as the float32 tensor to keep, on the fit's device."""
         return torch.as_tensor(values, dtype=torch.float32, device=resolve_device(self.device))
@@ -70,6 +87,8 @@ class TopLabelCalibrator(Calibrator):
         return spread(probabilities, prediction, self._map(u), keep=self.keeps_top1)
 
     def numpy_code(self) -> str:
+        if self.classes_ == 0:
+            return f"u = complement_of(confidence)\nreturn np.clip({self.numpy_map}, 0.0, 1.0).astype(np.float32)"
         return f"u = complement(z)\nreturn spread(z, {self.numpy_map}, keep={self.keeps_top1})"
 
 

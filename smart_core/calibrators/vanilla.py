@@ -28,12 +28,19 @@ class Vanilla(TemperatureCalibrator):
     position = 0
     family = "One correction for all samples"
     style = LineStyle("#7A7A7A", "solid", "circle")
+    top_label = True
 
     def _fit(self, data: FitData, run: Run) -> None:
         """Nothing to learn."""
+
+    def _fit_confidence(self, confidence: Tensor, correct: Tensor, run: Run) -> None:
+        """Nothing to learn."""
+
+    def _map_confidence(self, confidence: Tensor) -> Tensor:
+        return confidence
 
     def _temperatures(self, logits: Logits) -> Tensor:
         return torch.ones(logits.shape[0], device=logits.device, dtype=logits.dtype)
 
     def numpy_code(self) -> str:
-        return "return np.ones_like(z[:, 0])"
+        return "return np.ones_like(z[:, 0])" if self.classes_ else "return confidence"

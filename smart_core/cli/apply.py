@@ -35,9 +35,12 @@ def run(options: Namespace) -> None:
     how = {name: value for name, value in reading(options).items() if name != "labels_start_at"}
     parts = Document.open(options.files).logits(classes=calibrator.classes_, **how)
     check_fits(calibrator, parts, options)
-    written = {
-        f"{name}probs": calibrator.predict_proba(part.logits, features=part.features) for name, part in parts.items()
-    }
+    written = {}
+    for name, part in parts.items():
+        if part.confidence is not None:
+            written[f"{name}confidence"] = calibrator.predict_confidence(part.confidence)
+        else:
+            written[f"{name}probs"] = calibrator.predict_proba(part.logits, features=part.features)
     with atomic_write(options.out) as handle:
         np.savez_compressed(handle, **written)
     shapes = {name: list(array.shape) for name, array in written.items()}

@@ -52,6 +52,7 @@ def leaderboard_text(result: Comparison) -> str:
     from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, measured_label
 
     data = result.data
+    what = f"{data.classes} classes" if data.kind == "logits" else "confidences without logits"
     labels = [METRICS[name].label for name in HEADLINE if name != "ece"]
     by = f"by {METRICS[result.metric].label}"
     ece = [measured_label("ece"), "ECE noise floor", f"ECE {TRUE_RANGE}"]
@@ -61,7 +62,7 @@ def leaderboard_text(result: Comparison) -> str:
     recommendation = [f"{chosen.title}. {chosen.reason}"] if chosen else []
     return "\n".join(
         [
-            f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {data.classes} classes",
+            f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {what}",
             *notes(map(str, data.notices)),
             table(header, rows),
             *recommendation,

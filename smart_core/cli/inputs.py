@@ -38,7 +38,12 @@ def assignments_and_files(options: Namespace) -> tuple[list[str], list[str]]:
 
 def check_arrays(method: type[Calibrator], part: Part, head: Head | None, files: list[str]) -> None:
     """Raise if the files lack an array that the method needs."""
-    lacking = method.missing({"features": part.features is not None, "head": head is not None})
+    logits = part.kind == "logits"
+    lacking = method.missing({"logits": logits, "features": part.features is not None, "head": head is not None})
+    if lacking is not None and not logits:
+        fixes = "save the logits of the model", "choose a method of the top-1 confidence, such as isotonic"
+        problem = f"{method.label} {lacking}, and there are confidences alone"
+        raise CalibrationError(problem, *fixes, file=_named(files))
     if lacking is not None:
         fixes = "add features (N, D), head_weight (K, D) and head_bias (K,) of the last layer", "choose another method"
         raise CalibrationError(f"{method.label} {lacking}", *fixes, file=_named(files))
@@ -48,6 +53,8 @@ def check_fits(calibrator: Calibrator, parts: dict[str, Unlabelled], options: Na
     """Raise if the number of classes is not the calibrator's, or the features that it needs are missing."""
     fitted = f"{calibrator.label} in {options.calibrator} was fitted"
     for part in parts.values():
+        if part.confidence is not None:
+            continue
         classes = part.logits.shape[1]
         if classes != calibrator.classes_:
             problem = f"the logits have {classes} classes but {fitted} on {calibrator.classes_}"

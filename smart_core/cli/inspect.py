@@ -18,6 +18,7 @@ def add(commands: Any) -> None:
     """The arguments of the command."""
     parser = add_command(commands, "inspect", "what a file holds: arrays, classes, accuracy, notices")
     add_files(parser)
+    parser.add_argument("--by", metavar="COLUMN", help="also evaluate each slice of the test part by this column")
 
 
 def run(options: Namespace) -> None:
@@ -25,7 +26,10 @@ def run(options: Namespace) -> None:
     from smart_core.cli.inputs import load_data
 
     check_targets(options)
-    card = data_card(load_data(options))
+    data = load_data(options)
+    card = data_card(data)
+    if options.by is not None:
+        card["slices"] = slice_card(data, options.by)
     show(options, card, card_text(card))
 
 
@@ -37,7 +41,8 @@ def data_card(data: LogitSet) -> dict[str, Any]:
         held["head"] = {"weight": data.head.weight, "bias": data.head.bias}
     return {
         "name": data.name,
-        "classes": data.classes,
+        "kind": data.kind,
+        "classes": data.classes or None,
         "class_names": data.class_names,
         **{name: {"samples": len(part), "accuracy": part.accuracy} for name, part in parts.items()},
         "arrays": {
@@ -45,6 +50,32 @@ def data_card(data: LogitSet) -> dict[str, Any]:
             for name, arrays in held.items()
         },
         "notices": [str(notice) for notice in data.notices],
+    }
+
+
+def slice_card(data: LogitSet, column: str) -> dict[str, Any]:
+    """Return what the uncalibrated model claims and how often it is right, for each slice of a column."""
+    from smart_core.analysis.slices import columns_of, slices
+    from smart_core.calibrators.vanilla import Vanilla
+    from smart_core.errors import CalibrationError
+    from smart_core.evaluation import evaluate
+
+    columns = columns_of(data.test, data.class_names)
+    if column not in columns:
+        problem = f"there is no column '{column}' in the test part"
+        raise CalibrationError(problem, f"the columns are: {', '.join(columns) or 'none'}", file=data.name)
+    evaluation = evaluate(Vanilla().fit_part(data.validation), data.test, classwise=False)
+    return {
+        each.name: {
+            "samples": each.n,
+            "confidence": each.confidence,
+            "accuracy": each.accuracy,
+            "ece": each.ece,
+            "floor_q95": each.floor_q95,
+            "low": each.interval.low,
+            "high": each.interval.high,
+        }
+        for each in slices(evaluation, columns[column])
     }
 
 
@@ -59,11 +90,29 @@ def card_text(card: dict[str, Any]) -> str:
         f"{part}: {plural(card[part]['samples'], 'sample')}, top-1 accuracy {card[part]['accuracy']:.4f}"
         for part in ("validation", "test")
     ]
+    what = "confidences without logits" if card["classes"] is None else f"{card['classes']} classes"
     return "\n".join(
         [
-            f"{card['name']}: {card['classes']} classes",
+            f"{card['name']}: {what}",
             table(("part", "array", "shape", "type"), rows),
             *sizes,
+            *_slice_lines(card.get("slices", {})),
             *notes(card["notices"]),
         ]
     )
+
+
+def _slice_lines(slices: dict[str, Any]) -> list[str]:
+    if not slices:
+        return []
+    header = ("slice", "samples", "confidence", "accuracy", "ECE", "noise floor", "ECE true, 95 %")
+    rows = [
+        (
+            name,
+            str(each["samples"]),
+            *(f"{100 * each[key]:.2f}" for key in ("confidence", "accuracy", "ece", "floor_q95")),
+            f"{100 * each['low']:.2f} to {100 * each['high']:.2f}",
+        )
+        for name, each in slices.items()
+    ]
+    return [table(header, rows), "confidence, accuracy and ECE of the uncalibrated model on test, in per cent"]

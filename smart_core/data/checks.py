@@ -15,9 +15,22 @@ HEAD_ROWS = 256
 
 def notices_of(data: LogitSet) -> list[Notice]:
     """Return all notices about the finished set."""
+    if data.kind == "confidence":
+        return _few_outcomes(data)
     found = [*_unseen_classes(data), *_duplicate_rows(data.validation, data.test)]
     found += [*_odd_values(data.validation, "validation"), *_odd_values(data.test, "test")]
     return found + _head_mismatch(data)
+
+
+def _few_outcomes(data: LogitSet) -> list[Notice]:
+    """Confidences of predictions that are all correct, or all wrong: nothing can be learned from them.
+
+    Equal rows are no reason for a notice: confidences are often round numbers.
+    """
+    if data.validation.accuracy not in (0.0, 1.0):
+        return []
+    outcome = "correct" if data.validation.accuracy else "wrong"
+    return [Notice("one_outcome", f"Every validation prediction is {outcome}: there is nothing to fit.")]
 
 
 def _unseen_classes(data: LogitSet) -> list[Notice]:

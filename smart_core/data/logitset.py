@@ -1,12 +1,12 @@
-"""`LogitSet`, the result of loading: two checked, read-only `Part`s."""
+"""`LogitSet`, the result of loading: two checked, read-only `Part`s, of logits or of confidences alone."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 from smart_core.errors import LogitFileError
 
 Array = NDArray[Any]
+
+Kind = Literal["logits", "confidence"]
+METADATA = "metadata."
+"""What the names of metadata begin with in a bundle."""
+TRUE_LABEL, PREDICTED_LABEL = "true_label", "predicted_label"
+"""The metadata of confidences that say which class was right, and which was predicted."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +68,32 @@ class Head:
 class Part:
     """Validation or test: arrays with one row per sample.
 
+    Confidences without logits are a part as well, with `confidence` and without columns in `logits`.
+
     >>> import numpy as np
     >>> part = Part(logits=np.eye(3, dtype=np.float32), labels=np.array([0, 1, 1]))
     >>> part, round(part.accuracy, 3)
     (Part(3 samples, 3 classes), 0.667)
     >>> part.subset(part.labels == 1)
     Part(2 samples, 3 classes)
+    >>> Part.of_confidences(np.array([0.9, 0.6]), np.array([True, False])).correct
+    array([ True, False])
     """
 
     logits: Array
-    """(N, K) float32, C-contiguous, read-only."""
+    """(N, K) float32, C-contiguous, read-only; (N, 0) for confidences."""
     labels: Array
-    """(N,) int64 in 0..K-1."""
+    """(N,) int64 in 0..K-1; for confidences, 1 where the prediction is correct, else 0."""
     features: Array | None = None
     """(N, D) float32: the input of the last layer."""
     cw_l2: Array | None = None
     """(N,) float64: Carlini-Wagner L2 distances; NaN where not attacked."""
     group: Array | None = None
     """(N,) strings: corruption, domain, ..."""
+    confidence: Array | None = None
+    """(N,) float64 in [0, 1]: the confidence of each prediction, where that is all that is known."""
+    metadata: Mapping[str, Array] = field(default_factory=dict)
+    """Name -> (N,) numbers (int64 or float64, NaN where missing) or strings: what else is known of the samples."""
 
     def __post_init__(self) -> None:
         """Check the types and shapes of arrays that `load` did not make; their values are not checked."""
@@ -87,61 +101,122 @@ class Part:
             array = getattr(self, name)
             if array is None and name not in ("logits", "labels"):
                 continue
-            if not isinstance(array, np.ndarray):
-                raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
-            if np.ma.is_masked(array):
-                raise _wrong(f"{name} has masked entries", fix="fill them, or drop their rows")
-            if array.dtype.type is not kind or not array.dtype.isnative or array.ndim != axes:
-                given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
-                needed = "a matrix" if axes == 2 else "a vector"
-                raise _wrong(f"{given} where {needed} of {_NAMES.get(name, kind.__name__)} is needed")
-            if len(array) != len(self):
-                raise _wrong(f"{name} has {len(array):,} rows and logits {len(self):,}")
+            self._check(name, array, (kind,), axes)
+        for name, array in self.metadata.items():
+            self._check(f"the metadata '{name}'", array, (np.int64, np.float64, np.str_), 1)
         if not self.logits.flags.c_contiguous:
             raise _wrong("logits are not C-contiguous")
-        if len(self) and not (self.labels.min() >= 0 and self.labels.max() < self.classes):
+        if self.confidence is not None and self.logits.shape[1]:
+            raise _wrong("there are both logits and confidences", fix="give one of them")
+        values = self.classes if self.kind == "logits" else 2
+        if len(self) and not (self.labels.min() >= 0 and self.labels.max() < values):
             low, high = int(self.labels.min()), int(self.labels.max())
-            raise _wrong(f"labels run from {low} to {high} where the logits have {self.classes} columns")
+            needed = f"the logits have {self.classes} columns" if self.kind == "logits" else "0 or 1 is needed"
+            raise _wrong(f"labels run from {low} to {high} where {needed}")
+
+    def _check(self, name: str, array: Any, kinds: tuple[type[np.generic], ...], axes: int) -> None:
+        if not isinstance(array, np.ndarray):
+            raise _wrong(f"{name} is a {type(array).__name__} where a NumPy array is needed")
+        if np.ma.is_masked(array):
+            raise _wrong(f"{name} has masked entries", fix="fill them, or drop their rows")
+        if array.dtype.type not in kinds or not array.dtype.isnative or array.ndim != axes:
+            given = f"{name} is {'x'.join(map(str, array.shape)) or 'a single value'} of {array.dtype}"
+            needed = "a matrix" if axes == 2 else "a vector"
+            of = " or ".join("strings" if kind is np.str_ else kind.__name__ for kind in kinds)
+            raise _wrong(f"{given} where {needed} of {of} is needed")
+        if len(array) != len(self):
+            raise _wrong(f"{name} has {len(array):,} rows and {self.kind} {len(self):,}")
+
+    @classmethod
+    def of_confidences(cls, confidence: Array, correct: Array, **others: Any) -> Self:
+        """Return a part of confidences (N,) and whether each prediction is correct (N,)."""
+        rows = len(confidence)
+        none = read_only(np.empty((rows, 0), dtype=np.float32))
+        labels = read_only(np.asarray(correct).astype(np.int64))
+        return cls(none, labels, confidence=read_only(np.asarray(confidence, dtype=np.float64)), **others)
+
+    @classmethod
+    def of_arrays(cls, named: Mapping[str, Array]) -> Self:
+        """Return the part whose `arrays` these are."""
+        own = {name: array for name, array in named.items() if not name.startswith(METADATA)}
+        others = {name.removeprefix(METADATA): named[name] for name in named if name not in own}
+        if "confidence" in own:
+            return cls.of_confidences(own.pop("confidence"), own.pop("correct"), metadata=others, **own)
+        return cls(**own, metadata=others)
 
     def __len__(self) -> int:
         return int(self.logits.shape[0])
 
     def __repr__(self) -> str:
-        extra = [name for name, _ in self.arrays() if name not in ("logits", "labels")]
-        return f"Part({len(self):,} samples, {self.classes} classes{', with ' if extra else ''}{', '.join(extra)})"
+        extra = [name for name, _ in self.arrays() if name not in MAIN_ARRAYS]
+        what = f"{self.classes} classes" if self.kind == "logits" else "confidences"
+        return f"Part({len(self):,} samples, {what}{', with ' if extra else ''}{', '.join(extra)})"
+
+    @property
+    def kind(self) -> Kind:
+        """`logits`, or `confidence` where there never were logits."""
+        return "logits" if self.confidence is None else "confidence"
 
     @property
     def classes(self) -> int:
-        """K, the number of columns of the logits."""
+        """K, the number of columns of the logits; 0 for confidences."""
         return int(self.logits.shape[1])
 
     @property
+    def correct(self) -> Array:
+        """(N,) whether the prediction, the class of the largest logit, is the label."""
+        if self.confidence is not None:
+            return self.labels == 1
+        return np.asarray(self.logits.argmax(axis=1) == self.labels)
+
+    @property
     def accuracy(self) -> float:
-        """The fraction of rows whose largest logit is the label's."""
-        return float(np.mean(self.logits.argmax(axis=1) == self.labels))
+        """The fraction of correct predictions."""
+        return float(np.mean(self.correct))
 
-    def subset(self, indices: Array) -> Part:
+    def subset(self, indices: Array) -> Self:
         """Return the rows at `indices` (integers or a mask), in that order."""
-        return Part(**{name: read_only(array[indices]) for name, array in self.arrays()})
+        arrays = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "metadata"}
+        rows = {name: None if array is None else read_only(array[indices]) for name, array in arrays.items()}
+        metadata = {name: read_only(array[indices]) for name, array in self.metadata.items()}
+        return type(self)(**rows, metadata=metadata)  # type: ignore[arg-type]
 
-    def groups(self) -> dict[str, Part]:
-        """Return {group name: its rows} in order of first appearance; empty without groups."""
-        if self.group is None:
+    @property
+    def columns(self) -> Mapping[str, Array]:
+        """What samples can be grouped by: `group` and the metadata."""
+        return ({} if self.group is None else {"group": self.group}) | dict(self.metadata)
+
+    def groups(self, by: str = "group") -> dict[str, Part]:
+        """Return {value: its rows} of a column; empty without it.
+
+        Groups are in order of first appearance; the values of other columns as `partition` sorts them, with many
+        different numbers as intervals of equally many samples.
+        """
+        if by not in self.columns:
             return {}
+        if by != "group" or self.group is None:
+            from smart_core.data.partition import partition
+
+            return {name: self.subset(rows) for name, rows in partition(self.columns[by]).items()}
         names, first, member = np.unique(self.group, return_index=True, return_inverse=True)
         return {str(names[g]): self.subset(np.flatnonzero(member == g)) for g in np.argsort(first)}
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Yield (name, array) of the arrays that are present, named as in a bundle without splits."""
+        if self.confidence is not None:
+            yield "confidence", self.confidence
+            yield "correct", self.correct
         for name in _FORMS:
             array = getattr(self, name)
-            if array is not None:
+            if array is not None and (self.confidence is None or name not in MAIN_ARRAYS):
                 yield name, array
+        for name in sorted(self.metadata):  # their order is not content
+            yield f"{METADATA}{name}", self.metadata[name]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitSet:
-    """Validation and test logits of one model, with the other arrays of the file.
+    """Validation and test logits (or confidences) of one model, with the other arrays of the file.
 
     >>> import smart_core as sc
     >>> data = sc.simulate_set(300, 200, classes=3)
@@ -166,20 +241,28 @@ class LogitSet:
         for part in (self.validation, self.test):
             if not isinstance(part, Part):
                 raise _wrong(f"one part is a {type(part).__name__} where a Part is needed", "LogitSet")
-            if not len(part) or part.classes < 2:
+            if not len(part) or (part.kind == "logits" and part.classes < 2):
                 shape = f"{len(part)} x {part.classes}"
                 raise _wrong(f"one part is {shape} where at least 1 x 2 is needed", "LogitSet")
+        if self.validation.kind != self.test.kind:
+            raise _wrong(f"validation holds {self.validation.kind} and test {self.test.kind}", "LogitSet")
         if self.validation.classes != self.test.classes:
             raise _wrong(f"validation has {self.validation.classes} classes and test {self.test.classes}", "LogitSet")
         if self.class_names is not None and len(self.class_names) != self.classes:
             raise _wrong(f"there are {len(self.class_names)} class names for {self.classes} classes", "LogitSet")
 
     def __repr__(self) -> str:
-        return f"LogitSet({self.name!r}, {self.classes} classes, {len(self.validation):,} + {len(self.test):,} samples)"
+        what = f"{self.classes} classes" if self.kind == "logits" else "confidences"
+        return f"LogitSet({self.name!r}, {what}, {len(self.validation):,} + {len(self.test):,} samples)"
+
+    @property
+    def kind(self) -> Kind:
+        """`logits`, or `confidence` where there never were logits."""
+        return self.validation.kind
 
     @property
     def classes(self) -> int:
-        """K, the same in both parts."""
+        """K, the same in both parts; 0 for confidences."""
         return self.validation.classes
 
     @cached_property
@@ -229,9 +312,11 @@ _FORMS: dict[str, tuple[type[np.generic], int]] = {
     "features": (np.float32, 2),
     "cw_l2": (np.float64, 1),
     "group": (np.str_, 1),
+    "confidence": (np.float64, 1),
 }
 """Array of a part -> its type and number of axes."""
-_NAMES = {"group": "strings"}
+MAIN_ARRAYS = ("logits", "labels", "confidence", "correct")
+"""The arrays without which there is no part."""
 
 
 def _wrong(

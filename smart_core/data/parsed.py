@@ -15,14 +15,15 @@ from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
 from smart_core.data.normalize import extras
 from smart_core.data.normalize.parts import Options, Unlabelled, parts_of, unlabelled_of
 from smart_core.data.roles.assign import (
-    WHOLE,
     Assignment,
     Roles,
     assign,
+    assign_confidences,
     assign_logits,
     candidates_of,
     is_validation_only,
 )
+from smart_core.data.roles.candidates import WHOLE
 from smart_core.data.roles.columns import arrays_of_table
 from smart_core.data.roles.names import role_of, split_of, without_role_and_split
 from smart_core.data.split import check_split, split_part
@@ -133,7 +134,7 @@ class ParsedDocument:
         """Return the logits by split, as `Document.logits` does."""
         options = Options(**guesses)
         with _file_errors(self.files):
-            assigned = assign_logits(self.files, roles)
+            assigned = (assign_confidences if classes == 0 else assign_logits)(self.files, roles)
             notices = [notice for file in self.files for notice in file.notices] + assigned.notices
             return unlabelled_of(assigned, classes, options, notices)
 

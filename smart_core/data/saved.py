@@ -150,7 +150,7 @@ def calibrator(content: bytes) -> dict[str, Any]:
         return {
             "method": text(header["method"]),
             "settings": {text(name): value for name, value in settings.items()},
-            "classes": _whole(header, "classes", 2),
+            "classes": _whole(header, "classes", 0),
             "features_used": _entry(header, "features_used", bool),
             "notices": [text(notice, LONGEST_TEXT) for notice in _entry(header, "notices", list)[:MOST_NOTICES]],
             "tensors": {text(name): tensor for name, tensor in tensors.items()},

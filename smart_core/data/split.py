@@ -102,8 +102,9 @@ def split_part(
         problem = "holds a single row, which cannot be split"
         raise LogitFileError(problem, "give more rows", "give validation and test as separate files", file=file)
     validation, test = stratified_split(whole.labels, fraction, seed)
+    by = "label" if whole.kind == "logits" else "correctness"
     text = (
-        f"{what} of {len(whole):,} rows, split at random and stratified by label: "
+        f"{what} of {len(whole):,} rows, split at random and stratified by {by}: "
         f"{len(validation):,} validation, {len(test):,} test (fraction {fraction:g}, seed {seed})."
     )
     notices.append(Notice("split", text, SPLIT_AGAIN))
@@ -128,15 +129,12 @@ def resplit(data: LogitSet, val_fraction: float, seed: int) -> LogitSet:
 
 
 def _pooled(first: Part, second: Part, notices: list[Notice]) -> Part:
-    def joined(name: str, missing: float | str | None = None) -> Array | None:
-        arrays = [getattr(part, name) for part in (first, second)]
-        if all(array is None for array in arrays):
-            return None
-        rows = (len(first), len(second))
-        full = [np.full(n, missing) if array is None else array for array, n in zip(arrays, rows, strict=True)]
-        return read_only(np.concatenate(full))
+    parts = (first, second)
 
-    lacking = [part.features is None for part in (first, second)]
+    def joined(name: str, missing: float | str | None = None) -> Array | None:
+        return _joined([getattr(part, name) for part in parts], parts, missing)
+
+    lacking = [part.features is None for part in parts]
     if any(lacking) and not all(lacking):
         text = f"Only {'test' if lacking[0] else 'validation'} has features; they are left out of the new split."
         notices.append(Notice("pooled_features", text))
@@ -146,4 +144,22 @@ def _pooled(first: Part, second: Part, notices: list[Notice]) -> Part:
         features=None if any(lacking) else joined("features"),
         cw_l2=joined("cw_l2", np.nan),
         group=joined("group", ""),
+        confidence=joined("confidence"),
+        metadata={
+            name: array
+            for name in {**first.metadata, **second.metadata}
+            if (array := _joined([part.metadata.get(name) for part in parts], parts, None)) is not None
+        },
     )
+
+
+def _joined(arrays: list[Array | None], parts: tuple[Part, Part], missing: float | str | None) -> Array | None:
+    """Return two arrays as one; one that is absent is filled, by default with what its type has for a missing value."""
+    known = [array for array in arrays if array is not None]
+    if not known:
+        return None
+    fill = ("" if known[0].dtype.kind == "U" else np.nan) if missing is None else missing
+    full = [np.full(len(part), fill) if array is None else array for array, part in zip(arrays, parts, strict=True)]
+    if len({array.dtype.kind == "U" for array in full}) > 1:  # numbers in one part and text in the other
+        full = [array.astype(np.str_) for array in full]
+    return read_only(np.concatenate(full))

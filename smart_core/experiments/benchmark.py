@@ -154,14 +154,14 @@ def _splits(data: LogitSet, splits: int) -> list[LogitSet]:
 
 def _info(splits: Sequence[LogitSet], bins: int) -> SetInfo:
     data = splits[0]
-    model = evaluate(get("vanilla").fit(data.validation.logits, data.validation.labels), data.test, classwise=False)
+    model = evaluate(get("vanilla").fit_part(data.validation), data.test, classwise=False)
     return SetInfo(
         data.classes,
         len(data.validation),
         len(data.test),
         float(model.correct.mean()),
         float(model.confidence.mean() - model.correct.mean()),
-        float(model.margin.std()),
+        math.nan if model.margin is None else float(model.margin.std()),
         noise_floor("ece", model, bins=bins).q95,
         tuple(each.content_hash for each in splits),
     )
@@ -188,7 +188,8 @@ def _ties(metric: str, evaluations: Mapping[str, Evaluation | None], bins: int) 
 
 def _done(tasks: Sequence[_Task], parts: Mapping[str, Sequence[LogitSet]], workers: int, run: Run) -> Iterator[Done]:
     """Every task with its record, as they are finished."""
-    most = max((each[0].validation.logits.size + each[0].test.logits.size for each in parts.values()), default=1)
+    sizes = [max(each[0].classes, 1) * (len(each[0].validation) + len(each[0].test)) for each in parts.values()]
+    most = max(sizes, default=1)
     workers = min(workers, len(tasks), max(1, _free_memory() // (MEMORY_PER_LOGIT * most)))
     if workers <= 1:
         for number, task in enumerate(tasks):

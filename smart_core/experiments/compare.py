@@ -91,7 +91,8 @@ class Comparison(Result):
         return {
             "data": {
                 "name": self.data.name,
-                "classes": self.data.classes,
+                "kind": self.data.kind,
+                "classes": self.data.classes or None,
                 "validation": len(self.data.validation),
                 "test": len(self.data.test),
                 "notices": [str(notice) for notice in self.data.notices],

@@ -180,7 +180,7 @@ def _one_seed(
         fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FITTED))
     else:
         fit, evaluation = Fit(*known[:2]), known[2]
-        if evaluation.cells is not None and evaluation.cells.bins == bins:
+        if data.kind == "confidence" or (evaluation.cells is not None and evaluation.cells.bins == bins):
             return fit, evaluation
     run.tick(FITTED, f"{fit.calibrator.label}: evaluating seed {seed}")
     evaluation = evaluate(fit.calibrator, data.test, bins=bins, run=Run(cancel=run.cancel))
@@ -207,9 +207,12 @@ def _measure(
             partial(noise_floor, name, evaluation, bins=bins), f"No floor of {METRICS[name].label}", row.notices
         )
         for name in CALIBRATION_ERRORS
+        if METRICS[name].known(evaluation)
     }
     row.floor = row.floor or {name: floor for name, floor in floors.items() if floor is not None}
     for number, name in enumerate(HEADLINE):
+        if not METRICS[name].known(evaluation):
+            continue
         label = METRICS[name].label
         run.tick(EVALUATED + (1.0 - EVALUATED) * number / len(HEADLINE), f"{row.label}: interval of {label}")
         compute = partial(interval, name, evaluation, bins=bins, floor=floors.get(name))

@@ -112,11 +112,10 @@ def fit_part(
     run = run or Run()
     calibrator.prepare()
     start = time.perf_counter()
-    calibrator.fit(
-        part.logits,
-        part.labels,
-        features=part.features if features else None,
+    calibrator.fit_part(
+        part,
         head=head,
+        features=features,
         progress=None if run.progress is None else run.tick,
         cancel=run.cancel,
         trace=trace,
@@ -127,6 +126,7 @@ def fit_part(
 def unavailable(id: str, data: LogitSet) -> str | None:
     """Why a method cannot run on this data, or None if it can."""
     arrays = {
+        "logits": data.kind == "logits",
         "features": data.validation.features is not None and data.test.features is not None,
         "head": data.head is not None,
     }
@@ -188,7 +188,10 @@ def fill(
     """
     check_bins(bins)
     for job in jobs:
-        get(job.method, **{"device": device, **job.settings}).check_settings()
+        calibrator = get(job.method, **{"device": device, **job.settings})
+        calibrator.check_settings()
+        if data.kind == "confidence" and not calibrator.top_label:
+            raise CalibrationError(f"{calibrator.label} needs logits; {data.name} holds confidences alone.")
     run = run or Run()
     batch = SmartBatch(data, bins, device)
     done = 0

@@ -33,6 +33,7 @@ def shift(
     methods: str | Sequence[str] = DEFAULT_METHODS,
     seeds: int = 5,
     *,
+    by: str = "group",
     others: Mapping[str, LogitSet | Part] | None = None,
     metric: str = "ece",
     bins: int = 15,
@@ -43,6 +44,7 @@ def shift(
 ) -> Shift:
     """Fit on `data`'s validation part; evaluate on each group of its test part and on the test part of each other set.
 
+    The groups are the values of the column `by`: `group`, or one of the metadata, whose numbers are cut into intervals.
     Methods whose arrays are missing are left out.
 
     >>> import smart_core as sc
@@ -51,7 +53,7 @@ def shift(
     >>> table.rows, table.columns
     (('vanilla', 'ts'), ('linear',))
     """
-    targets = shift_targets(data, others)
+    targets = shift_targets(data, others, by)
     wanted = [id for id in select(methods) if id != "vanilla"]
     ids = ("vanilla", *(id for id in wanted if unavailable(id, data) is None))
     table = Shift.empty("method", "target", ids, tuple(targets), seeds, metric=metric)
@@ -62,9 +64,14 @@ def shift(
     return table
 
 
-def shift_targets(data: LogitSet, others: Mapping[str, LogitSet | Part] | None = None) -> dict[str, Part]:
-    """Name -> labelled part: the groups of the test part, then the other sets."""
-    targets = data.test.groups()
+def shift_targets(
+    data: LogitSet, others: Mapping[str, LogitSet | Part] | None = None, by: str = "group"
+) -> dict[str, Part]:
+    """Name -> labelled part: the groups of the test part by a column, then the other sets."""
+    if by != "group" and by not in data.test.columns:
+        known = ", ".join(data.test.columns) or "none"
+        raise CalibrationError(f"{data.name} has no column '{by}' in test; its columns are: {known}.")
+    targets = data.test.groups(by)
     for name, other in (others or {}).items():
         part = other.test if isinstance(other, LogitSet) else other
         if part.classes != data.classes:

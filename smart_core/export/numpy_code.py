@@ -65,9 +65,15 @@ def row_functions(calibrator: Calibrator) -> str:
     code = calibrator.numpy_code()
     if code is None:
         raise ExportError(f"{calibrator.label} cannot be written as code; save the calibrator itself instead.")
+    formula = (type(calibrator).__doc__ or "").split("\n\n")[0]
+    if calibrator.classes_ == 0:
+        return f'''
+def row_confidences(confidence: np.ndarray) -> np.ndarray:
+    """{formula}"""
+{indent(dedent(code).strip(), "    ")}
+'''.strip("\n")
     tempered = isinstance(calibrator, TemperatureCalibrator)
     arguments = "z: np.ndarray" if feature_width(calibrator) is None else "z: np.ndarray, x: np.ndarray"
-    formula = (type(calibrator).__doc__ or "").split("\n\n")[0]
     text = f'''
 def row_{"temperatures" if tempered else "probabilities"}({arguments}) -> np.ndarray:
     """{formula}"""
@@ -105,6 +111,12 @@ def row_namespace(calibrator: Calibrator, **replaced: Any) -> dict[str, Any]:
 
 def _public(calibrator: Calibrator) -> str:
     """The functions that a user calls."""
+    if calibrator.classes_ == 0:
+        return '''
+def predict_confidence(confidence: object) -> np.ndarray:
+    """Calibrated confidences (N,) of confidences (N,), the confidence of each prediction."""
+    return in_chunks(row_confidences, 1, checked_confidences(confidence))
+'''
     classes, width = calibrator.classes_, feature_width(calibrator)
     columns, logits = calibrator._widest_row(), 'checked(logits, CLASSES, "logits")'
     if width is not None:
@@ -137,18 +149,21 @@ def _header(calibrator: Calibrator) -> str:
     settings = ", ".join(f"{k}={v!r}" for k, v in calibrator.settings_dict().items() if k != "device")
     call = "logits" if width is None else "logits, features"
     shapes = f"(N, {classes})" if width is None else f"(N, {classes}) and (N, {width})"
-    tempered = isinstance(calibrator, TemperatureCalibrator)
+    example = f"probabilities = predict_proba({call})  # {shapes} -> (N, {classes}); every row sums to 1"
+    if classes == 0:
+        example = "calibrated = predict_confidence(confidence)  # (N,) -> (N,)"
+    tempered = isinstance(calibrator, TemperatureCalibrator) and classes
     temperatures = f"\n    t = temperatures(logits)  # (N, {classes}) -> (N,)" if tempered else ""
-    return f'''"""{calibrator.label}: calibrated probabilities in NumPy alone.
+    return f'''"""{calibrator.label}: calibrated {"probabilities" if classes else "confidences"} in NumPy alone.
 
 {fill(f"Method:   {calibrator.id}. {calibrator.summary}", WIDTH, subsequent_indent=" " * 10)}
 {fill(f"Settings: {settings}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)}
-Classes:  {classes}
+Classes:  {classes or "any number; fitted on confidences without logits"}
 Written by smart_core {smart_core.__version__}.
 
 How to call it:
 
-    probabilities = predict_proba({call})  # {shapes} -> (N, {classes}); every row sums to 1{temperatures}
+    {example}{temperatures}
 
 It gives what the calibrator gives up to the rounding of float32. Learned numbers are at the end, long ones
 as base64 of little-endian float32.

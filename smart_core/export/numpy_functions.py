@@ -52,6 +52,14 @@ def checked(values: object, columns: int, name: str) -> np.ndarray:
     return rows
 
 
+def checked_confidences(values: object) -> np.ndarray:
+    """The values as a vector of numbers from 0 to 1, float64."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or not ((vector >= 0.0) & (vector <= 1.0)).all():
+        raise ValueError("The confidences must be a vector (N,) of numbers from 0 to 1.")
+    return vector
+
+
 def in_chunks(function: Callable[..., np.ndarray], columns: int, *arrays: np.ndarray) -> np.ndarray:
     """`function(*arrays)`, a few rows at a time; `columns` are the numbers per row of the widest array."""
     size = max(1, CHUNK // columns)
@@ -193,6 +201,18 @@ def complement(z: np.ndarray) -> np.ndarray:
 def taken(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     """`values[index]`, the index of any shape."""
     return values[index]
+
+
+def complement_of(confidence: np.ndarray) -> np.ndarray:
+    """`u = 1 - s` of confidences s (N,), float32 and below 1."""
+    return np.minimum((1.0 - confidence.astype(np.float64)).astype(np.float32), np.float32(1.0 - 2.0**-24))
+
+
+def beta_map(u: np.ndarray, coefficients: np.ndarray, least: float) -> np.ndarray:
+    """`sigmoid(a log s - b log(1 - s) + c)` of complements `u = 1 - s`, kept above `least`, float64."""
+    u = u.astype(np.float64)
+    a, b, c = coefficients.astype(np.float64)
+    return sigmoid(a * np.log1p(-u) - b * np.log(np.maximum(u, least)) + c)
 
 
 def stairs(x: np.ndarray, edges: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -33,7 +33,8 @@ def onnx_refusal(calibrator: Calibrator) -> str | None:
 
 def onnx_bytes(calibrator: Calibrator) -> bytes:
     """The model's file. Inputs: `logits` (N, K) and, for a fit that reads them, `features` (N, D); output:
-    `probabilities` (N, K); all float32. The graph is recorded while `calibrator.numpy_code()` runs.
+    `probabilities` (N, K); all float32. For a fit on confidences the input is `confidence` (N, 1) and the output
+    `calibrated` (N, 1). The graph is recorded while `calibrator.numpy_code()` runs.
 
     Rows must be finite: a graph cannot refuse those that are not. ProCal compares every row with every validation row
     at once: give it rows in batches.
@@ -47,18 +48,27 @@ def onnx_bytes(calibrator: Calibrator) -> bytes:
     if refusal is not None:
         raise ExportError(refusal)
     graph, width = onnx_graph.Graph(), feature_width(calibrator)
+    if calibrator.classes_ == 0:
+        confidence = graph.input("confidence", 1)[:, 0]
+        graph.output(row_namespace(calibrator)["row_confidences"](confidence)[:, None], "calibrated")
+        return _model(calibrator, graph)
     inputs = [graph.input("logits", calibrator.classes_)]
     if width is not None:
         inputs.append(graph.input("features", width))
     names = row_namespace(calibrator, softmax=onnx_graph.softmax, largest=onnx_graph.largest, taken=onnx_graph.taken)
     graph.output(names["row_probabilities"](*inputs), "probabilities")
+    return _model(calibrator, graph)
+
+
+def _model(calibrator: Calibrator, graph: onnx_graph.Graph) -> bytes:
     settings = {name: value for name, value in calibrator.settings_dict().items() if name != "device"}
+    what = "probabilities of finite logits" if calibrator.classes_ else "confidences"
     return model(
         graph.nodes,
         graph.constants,
         graph.inputs,
         graph.outputs,
-        words=f"{calibrator.label}: calibrated probabilities of finite logits. {calibrator.summary}",
+        words=f"{calibrator.label}: calibrated {what}. {calibrator.summary}",
         producer=("smart_core", smart_core.__version__),
         metadata={"method": calibrator.id, "settings": json.dumps(settings), "classes": str(calibrator.classes_)},
     )

@@ -40,14 +40,17 @@ def save_probabilities(
 
     The path's suffix is the format unless one is given. A table (csv, parquet) has one row per sample with its
     confidence, prediction, label and whether they agree; with `full`, also `prob_0`, `prob_1`, ... An npz has `probs`
-    (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. An existing file is replaced
-    when the new one is complete.
+    (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. Of a part of confidences the
+    columns are the calibrated `confidence`, `correct`, and the metadata. An existing file is replaced when the new one
+    is complete.
     """
     chosen = _format_of(target, format)
     run = run or Run()
     try:
         with atomic_write(target) as handle:
-            if chosen == "npz":
+            if part.confidence is not None:
+                _write_confidences(handle, calibrator, part, chosen)
+            elif chosen == "npz":
                 _write_npz(handle, calibrator, part, full is not False, run)
             else:
                 _write_table(handle, calibrator, part, bool(full), chosen, run)
@@ -102,6 +105,24 @@ def _write_table(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bo
         for columns, probabilities in chunks(calibrator, part, run):
             arrays = [*columns.values(), *(probabilities.T if full else ())]
             writer.write_batch(pa.record_batch([pa.array(array) for array in arrays], schema=schema))
+
+
+def confidence_columns(calibrator: Calibrator, part: Part) -> Columns:
+    """The calibrated confidence of each sample, whether it is correct, and its group and metadata."""
+    others = {name: values for name, values in part.columns.items() if name not in ("confidence", "correct")}
+    return {"confidence": calibrator.predict_confidence(part.confidence), "correct": part.correct, **others}
+
+
+def _write_confidences(handle: IO[bytes], calibrator: Calibrator, part: Part, format: Format) -> None:
+    columns = confidence_columns(calibrator, part)
+    if format == "npz":
+        np.savez_compressed(handle, **columns)  # type: ignore[arg-type]
+        return
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    (csv.write_csv if format == "csv" else parquet.write_table)(table, handle)
 
 
 def _table_writer(handle: IO[bytes], schema: pa.Schema, format: Format) -> Any:

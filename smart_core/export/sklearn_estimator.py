@@ -60,6 +60,8 @@ class CalibratedLogits(ClassifierMixin, BaseEstimator):
         check_exportable(calibrator)
         if feature_width(calibrator) is not None:
             raise ValueError(f"{calibrator.label} was fitted with features; an estimator has logits alone.")
+        if calibrator.classes_ == 0:
+            raise ValueError(f"{calibrator.label} was fitted on confidences; an estimator reads logits.")
         settings = calibrator.settings_dict()
         seed, device = settings.pop("seed"), settings.pop("device")
         found = cls(calibrator.id, settings=settings, seed=seed, device=device)

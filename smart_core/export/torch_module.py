@@ -20,7 +20,8 @@ from smart_core.types import Logits
 
 
 class CalibratorModule(nn.Module):
-    """`forward(logits)` gives probabilities (N, K), float32; `forward(logits, features)` for a fit that reads features.
+    """`forward(logits)` gives probabilities (N, K), float32; `forward(logits, features)` for a fit that reads features;
+    `forward(confidence)` gives calibrated confidences (N,) for a fit on confidences.
 
     Rows must be finite. The module does not check it: the check would wait for the device at every call.
     """
@@ -40,6 +41,8 @@ class CalibratorModule(nn.Module):
         calibrator = copy.copy(self.calibrator)
         for name, tensor in self.named_buffers():  # on the module's device, which `to` may have changed
             setattr(calibrator, name, tensor)
+        if self.classes == 0:
+            return calibrator._map_confidence(logits)
         x = features.float() if features is not None and self.width is not None else None
         return calibrator._probabilities(Logits(logits.float()), x)
 
@@ -57,6 +60,10 @@ class CalibratorModule(nn.Module):
         if self.width is not None and features is None:
             raise ExportError(f"{label} reads {self.width} features per row besides the logits; got none.")
         if tracing:  # shapes are values there, and a test of them would be recorded
+            return
+        if self.classes == 0:
+            if logits.ndim != 1:
+                raise ExportError(f"{label} was fitted on confidences (N,); got shape {tuple(logits.shape)}.")
             return
         if logits.ndim != 2 or logits.shape[1] != self.classes:
             raise ExportError(f"{label} was fitted on {self.classes} classes; got shape {tuple(logits.shape)}.")

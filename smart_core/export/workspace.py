@@ -328,8 +328,8 @@ def build_set(arrays: Mapping[str, Array], name: str, notices: Iterable[Notice])
         sides[side][role] = array
     return LogitSet(
         name[:LONGEST_NAME],
-        Part(**sides["val"]),
-        Part(**sides["test"]),
+        Part.of_arrays(sides["val"]),
+        Part.of_arrays(sides["test"]),
         head,
         None if names is None else tuple(names.tolist()),
         tuple(notices),

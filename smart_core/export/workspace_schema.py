@@ -157,7 +157,8 @@ def belongs(calibrator: Calibrator, evaluation: Evaluation, method: str) -> bool
     cells = evaluation.cells
     return (
         calibrator.id == method
-        and int(evaluation.prediction.max()) < calibrator.classes_
+        and int(evaluation.prediction.max()) < max(calibrator.classes_, 1)
+        and (evaluation.margin is None) == (calibrator.classes_ == 0)
         and (cells is None or (cells.classes, cells.samples) == (calibrator.classes_, len(evaluation)))
     )
 
@@ -198,10 +199,12 @@ def _set(data: LogitSet) -> bool:
         widths |= {head.weight.shape[-1]}
     if not all(array.dtype == np.float32 and np.abs(array).max(initial=0) <= MAX_LOGIT for array in arrays):
         raise ValueError(f"the data set '{data.name}' holds NaN or infinity, or numbers that are too large")
+    confidences = [part.confidence for part in parts if part.confidence is not None]
     distances = [part.cw_l2 for part in parts if part.cw_l2 is not None]
     return (
         len(widths) <= 1
         and (head is None or (head.weight.shape, head.bias.shape) == ((data.classes, *widths), (data.classes,)))
+        and all(((each >= 0) & (each <= 1)).all() for each in confidences)
         and all((np.isnan(each) | (each >= 0) & (each < np.inf)).all() for each in distances)
     )
 
@@ -247,7 +250,7 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "correct": array("b", 1, 0, 1),
         "nll": array("f", 1, -1, unknown=True),
         "brier": array("f", 1, -1, 3),
-        "margin": array("f", 1, 0, float(np.finfo(np.float32).max)),
+        "margin": optional(array("f", 1, 0, float(np.finfo(np.float32).max))),
         "temperature": optional(array("f", 1, 0)),
         "cells": optional(a(ClasswiseCells)),
     },

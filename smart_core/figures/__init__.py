@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = attach(
         "efficiency": "efficiency_curves",
         "training": "divergence_chart gradient_chart",
         "shift": "reduction_bars",
+        "slices": "slice_dots",
         "benchmark": "benchmark_matrix critical_difference_diagram property_scatter win_matrix",
     },
 )

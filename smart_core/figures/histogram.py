@@ -60,7 +60,7 @@ def margin_histogram(evaluation: Evaluation, bins: int = 40, **look: Unpack[Look
 
     If a few margins reach far beyond the others, the last bar holds them all and its hover text says so.
     """
-    margin = evaluation.margin.astype(np.float64)
+    margin = evaluation.margins.astype(np.float64)
     finite = margin[np.isfinite(margin)]
     largest = float(finite.max()) if finite.size else 0.0
     end = largest

@@ -98,8 +98,7 @@ class Findings:
         known = self.fitted.get("vanilla")
         if known is not None:
             return known.evaluations[0]
-        part = self.data.validation
-        return evaluate(Vanilla().fit(part.logits[:2], part.labels[:2]), self.data.test, bins=self.bins)
+        return evaluate(Vanilla().fit_part(self.data.validation), self.data.test, bins=self.bins)
 
     @cached_property
     def after(self) -> Evaluation | None:
@@ -117,11 +116,13 @@ class Findings:
     @cached_property
     def margin_edges(self) -> Vector:
         """Edges of the margin groups."""
-        return margin_edges(self.before.margin)
+        return margin_edges(self.before.margins)
 
     @cached_property
     def margin_groups(self) -> list[list[MarginGroup]]:
-        """The margin groups of the uncalibrated model and, if there is one, of the repair."""
+        """The margin groups of the uncalibrated model and, if there is one, of the repair; none without logits."""
+        if self.before.margin is None:
+            return []
         sides = [self.before] if self.after is None else [self.before, self.after]
         return [margin_groups(side, self.margin_edges, self.bins) for side in sides]
 

@@ -22,7 +22,7 @@ from smart_core.analysis.margin_groups import worst_group
 from smart_core.analysis.temperature_curve import temperature_curve
 from smart_core.calibrators import Calibrator
 from smart_core.calibrators import methods as all_methods
-from smart_core.data.logitset import LogitSet
+from smart_core.data.logitset import MAIN_ARRAYS, LogitSet
 from smart_core.evaluation import (
     HEADLINE,
     MEASURED_AND_TRUE,
@@ -123,7 +123,7 @@ def report_html(found: Findings, run: Run | None = None) -> str:
             groups=[] if found.data.test.group is None else np.unique(found.data.test.group),
             split=[notice.text for notice in found.data.notices if notice.code == "split"],
             notices=[notice.text for notice in found.data.notices if notice.code != "split"],
-            extras=[name for name, _ in found.data.test.arrays() if name not in ("logits", "labels")],
+            extras=[name for name, _ in found.data.test.arrays() if name not in MAIN_ARRAYS],
             worst=_worst_group(found),
             indicator=INDICATORS[_indicator(found)].label.lower(),
             charts=charts,
@@ -150,7 +150,7 @@ def changed_settings(calibrator: Calibrator) -> str:
 
 
 def _worst_group(found: Findings) -> str:
-    worst = worst_group(found.margin_groups[-1])
+    worst = worst_group(found.margin_groups[-1]) if found.margin_groups else None
     if worst is not None:
         return f"Worst group: {worst.sentence}."
     within = "No margin group is" if found.after is None else "With the repair, no margin group is"
@@ -209,7 +209,9 @@ def reliability(found: Findings) -> dict[str, ReportChart]:
 
 
 def by_margin(found: Findings) -> dict[str, ReportChart]:
-    """The same for each margin group."""
+    """The same for each margin group, if there are margins."""
+    if not found.margin_groups:
+        return {}
     repair = found.repair or "vanilla"
     names = {"methods": ("vanilla", repair), "labels": (UNCALIBRATED, all_methods()[repair].label)}
     sides = found.before, found.after, found.margin_edges, found.bins

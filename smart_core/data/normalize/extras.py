@@ -67,6 +67,17 @@ def group_of(item: RawArray, rows: int) -> Array:
     return values
 
 
+def metadata_of(item: RawArray, rows: int) -> Array:
+    """(N,) strings, int64, or float64 with NaN where a value is missing; true and false are strings."""
+    values = item.values.reshape(-1)
+    _check_rows(item, len(values), rows)
+    if values.dtype.kind in "USb":
+        return text_of(item)
+    if values.dtype.kind == "f" or np.iinfo(values.dtype).max > np.iinfo(np.int64).max:
+        return values.astype(np.float64)
+    return values.astype(np.int64)
+
+
 def head_of(shared: Mapping[str, RawArray], classes: int, features: Array | None, notices: list[Notice]) -> Head | None:
     """The last layer, if there are features for it; a (D, K) weight is transposed, a missing bias is zero."""
     item, bias_item = shared.get("head_weight"), shared.get("head_bias")

@@ -9,7 +9,7 @@ import numpy as np
 
 from smart_core.data.formats.raw import RawArray
 from smart_core.data.logitset import Array, Cure, Notice
-from smart_core.data.roles.assign import is_one_hot
+from smart_core.data.roles.candidates import is_one_hot
 from smart_core.formatting import plural, printable, quoted, shape_text
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")

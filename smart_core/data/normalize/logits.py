@@ -9,7 +9,7 @@ import numpy as np
 
 from smart_core.data.formats.raw import RawArray
 from smart_core.data.logitset import Array, Cure, Notice, read_only
-from smart_core.data.roles.assign import squeezed
+from smart_core.data.roles.candidates import squeezed
 from smart_core.errors import Fix
 from smart_core.formatting import plural, shape_text
 

@@ -10,9 +10,11 @@ import numpy as np
 from smart_core.data.formats.raw import RawArray
 from smart_core.data.logitset import Array, Notice, Part, read_only
 from smart_core.data.normalize import extras
+from smart_core.data.normalize.confidences import confidence_parts_of, is_confidences, unlabelled_confidences
 from smart_core.data.normalize.labels import binary, flat_labels, text_to_codes, zero_based
 from smart_core.data.normalize.logits import LOGITS, PROBABILITIES, logits_of, oriented
-from smart_core.data.roles.assign import WHOLE, Assignment, could_be_labels, squeezed
+from smart_core.data.roles.assign import Assignment
+from smart_core.data.roles.candidates import WHOLE, could_be_labels, squeezed
 from smart_core.errors import LogitFileError
 from smart_core.formatting import plural
 
@@ -38,17 +40,20 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Unlabelled:
-    """Logits (N, K) and, if the file has them, the features (N, D) of the same rows."""
+    """Logits (N, K) and, if the file has them, the features (N, D) of the same rows; or confidences (N,) alone."""
 
     logits: Array
     features: Array | None
     notices: tuple[Notice, ...]
+    confidence: Array | None = None
 
 
 def parts_of(
     assigned: Assignment, options: Options, notices: list[Notice]
 ) -> tuple[dict[str, Part], tuple[str, ...] | None]:
     """Return ({split: part}, class names) from the arrays of each split."""
+    if is_confidences(assigned):
+        return confidence_parts_of(assigned, notices), None
     parts = assigned.parts.values()
     label_items = [part["labels"] for part in parts]
     score_items = [part["logits"] for part in parts]
@@ -69,13 +74,23 @@ def parts_of(
         labels = zero_based(label_items, labels, classes, options.labels_start_at, notices)
     logits = logits_of(score_items, scores, options.values, notices)
     rows = zip(assigned.parts.items(), logits, labels, strict=True)
-    return {split: _part(part, matrix, values, notices) for (split, part), matrix, values in rows}, names
+    return {
+        split: _part(part, matrix, values, assigned.metadata.get(split, {}), notices)
+        for (split, part), matrix, values in rows
+    }, names
 
 
 def unlabelled_of(
     assigned: Assignment, classes: int | None, options: Options, notices: list[Notice]
 ) -> dict[str, Unlabelled]:
-    """Return the logits of each split under the prefix of its arrays ("", "val_" or "test_")."""
+    """Return the logits of each split under the prefix of its arrays ("", "val_" or "test_").
+
+    For a calibrator of confidences, with 0 classes, these take the place of logits.
+    """
+    if classes == 0:
+        found = unlabelled_confidences({split: part["confidence"] for split, part in assigned.parts.items()})
+        rows_of = {name: np.empty((len(values), 0), dtype=np.float32) for name, values in found.items()}
+        return {name: Unlabelled(rows_of[name], None, tuple(notices), values) for name, values in found.items()}
     items = [part["logits"] for part in assigned.parts.values()]
     rows = [_sample_count(part, classes) for part in assigned.parts.values()]
     scores = oriented(items, rows, options.transposed, notices)
@@ -110,7 +125,13 @@ def _class_count(items: Sequence[RawArray], scores: Sequence[Array]) -> int:
     return counts[0]
 
 
-def _part(found: Mapping[str, RawArray], logits: Array, labels: Array, notices: list[Notice]) -> Part:
+def _part(
+    found: Mapping[str, RawArray],
+    logits: Array,
+    labels: Array,
+    metadata: Mapping[str, RawArray],
+    notices: list[Notice],
+) -> Part:
     rows = len(labels)
     features, cw_l2, group = (found.get(role) for role in ("features", "cw_l2", "group"))
     return Part(
@@ -119,4 +140,5 @@ def _part(found: Mapping[str, RawArray], logits: Array, labels: Array, notices: 
         features=None if features is None else extras.features_of(features, rows, notices),
         cw_l2=None if cw_l2 is None else read_only(extras.cw_l2_of(cw_l2, rows, notices)),
         group=None if group is None else read_only(extras.group_of(group, rows)),
+        metadata={name: read_only(extras.metadata_of(item, rows)) for name, item in metadata.items()},
     )

@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from smart_core.data.formats.raw import RawArray, RawFile
-from smart_core.data.logitset import Array, Cure, Notice
-from smart_core.data.roles.names import ROLES, ROW_ROLES, parse_role, preference, role_of, split_of, splits_named
+from smart_core.data.logitset import METADATA, Cure, Notice
+from smart_core.data.roles.candidates import (
+    WHOLE,
+    Candidate,
+    could_be_labels,
+    could_be_scores,
+    is_vector,
+    role_name,
+)
+from smart_core.data.roles.confidences import as_confidences, without_confidences
+from smart_core.data.roles.names import (
+    CONFIDENCE_ROLES,
+    METADATA_ROLE,
+    ROLES,
+    ROW_ROLES,
+    SPLIT_NAMES,
+    parse_role,
+    preference,
+    role_of,
+    split_of,
+    splits_named,
+)
 from smart_core.errors import Fix, LogitFileError
 from smart_core.formatting import first_few, plural, quoted, shape_text
 
-WHOLE = "whole"
-"""The split of arrays that are not yet divided into `val` and `test`."""
 IGNORED = "ignored"
 """The role of arrays that are not used."""
 BY_HAND = Cure("roles", None, "Choose the arrays by hand")
 
+_METADATA = re.compile(rf"(?:(val|test)_)?{re.escape(METADATA)}(.+)", re.DOTALL)
+
 Roles = Mapping[str, str | None]
 """Role -> the array that has it, or None to leave it out."""
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """An array with its likely split and role; the role is None if only its shape can tell."""
-
-    array: RawArray
-    split: str
-    role: str | None
-
-    @property
-    def per_sample(self) -> bool:
-        """Whether it has, or may have, one entry per sample."""
-        return self.role is None or self.role in ROW_ROLES
-
-    @property
-    def role_name(self) -> str:
-        """`val_logits`, `head_weight`, `ignored`, or `unknown`."""
-        if self.role is None:
-            return "unknown"
-        return _role_name(self.split, self.role) if self.per_sample else self.role
 
 
 @dataclass
@@ -50,15 +50,19 @@ class Assignment:
 
     parts: dict[str, dict[str, RawArray]] = field(default_factory=dict)
     shared: dict[str, RawArray] = field(default_factory=dict)
+    metadata: dict[str, dict[str, RawArray]] = field(default_factory=dict)
+    """Split -> name -> array: further vectors with one value per sample."""
     ignored: list[RawArray] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
 
     def role_name(self, array: RawArray) -> str:
-        """Return `val_logits`, `labels`, `head_weight`, or `ignored`."""
+        """Return `val_logits`, `labels`, `head_weight`, `metadata`, or `ignored`."""
+        if any(item is array for named in self.metadata.values() for item in named.values()):
+            return METADATA_ROLE
         for split, part in self.parts.items():
             for role, item in part.items():
                 if item is array:
-                    return _role_name(split, role)
+                    return role_name(split, role)
         return next((role for role, item in self.shared.items() if item is array), IGNORED)
 
     def choose(self, role: str, candidates: Sequence[Candidate]) -> dict[str, RawArray]:
@@ -95,10 +99,16 @@ def assign(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
     rows = [c for c in candidates if c.per_sample]
     if {c.split for c in rows} == {WHOLE}:
         rows = _four_unnamed(rows, result)
+    by_hand = any(role.endswith("logits") and key for role, key in (roles or {}).items())
     for split in ("val", "test", WHOLE):
         own = [c for c in rows if c.split == split]
         if own:
-            result.parts[split] = _part(split, own, files, result)
+            confidences = None if by_hand else as_confidences(own)
+            if confidences is not None:
+                result.parts[split] = _confidence_part(confidences, result)
+            else:
+                result.parts[split] = _part(split, without_confidences(own), files, result)
+            _keep_metadata(split, own, result)
     if not result.parts:
         fix = "save logits and labels, under these names"
         raise LogitFileError("no arrays were found that could be logits", fix, file=file_names(files))
@@ -129,6 +139,25 @@ def assign_logits(files: Sequence[RawFile], roles: Roles | None = None) -> Assig
         return result
     likely = [c.array for c in rows if c.role is None and could_be_scores(c.array)]
     raise _missing("logits", WHOLE, rows, likely, files, "save them as one matrix")
+
+
+def assign_confidences(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
+    """Return the confidences of each split: what a calibrator of confidences is applied to."""
+    rows = [c for c in candidates_of(files, roles) if c.per_sample]
+    result = Assignment()
+    for split in (WHOLE, "val", "test"):
+        own = [c for c in rows if c.split == split]
+        known = as_confidences(own) or own
+        found = [c.array for c in known if c.role == "confidence"]
+        scores = [
+            c.array for c in own if c.role in (None, "logits") and is_vector(c.array) and could_be_scores(c.array)
+        ]
+        if found or len(scores) == 1:
+            result.parts[split] = {"confidence": (found or scores)[0]}
+    if result.parts:
+        return result
+    fix = "give one column named confidence"
+    raise LogitFileError("no confidences were found, which this calibrator needs", fix, file=file_names(files))
 
 
 def candidates_of(files: Sequence[RawFile], roles: Roles | None = None) -> list[Candidate]:
@@ -193,7 +222,14 @@ def _by_hand(files: Sequence[RawFile], roles: Roles) -> tuple[list[Candidate], l
 def _by_name(file: RawFile, item: RawArray, settled: set[str]) -> Candidate:
     text = ".".join(map(str, item.path))
     last = str(item.path[-1]) if item.path else file.stem
+    own = _METADATA.fullmatch(text)
+    if own is not None and item.role is None:  # of a bundle that `save_bundle` wrote
+        return Candidate(item, own[1] or item.split or file.split or WHOLE, METADATA_ROLE)
+    if item.role == METADATA_ROLE:  # words in its name say nothing of the split
+        return Candidate(item, item.split or file.split or split_of(file.stem, settled) or WHOLE, METADATA_ROLE)
     role = item.role or role_of(last) or role_of(text) or (role_of(file.stem) if len(file.arrays) == 1 else None)
+    if role in CONFIDENCE_ROLES and not is_vector(item):
+        role = None  # a single number, or one per class
     if role == "class_names" and item.kind not in ("U", "S"):
         role = None  # numbers named `classes` are more likely labels
     if role is None and not item.shape and item.array is not None:
@@ -274,11 +310,46 @@ def _part(split: str, own: list[Candidate], files: Sequence[RawFile], result: As
     return part
 
 
+def _confidence_part(own: list[Candidate], result: Assignment) -> dict[str, RawArray]:
+    """Return the arrays of one split of confidences."""
+    part: dict[str, RawArray] = {}
+    for role in ROW_ROLES:
+        part |= result.choose(role, own)
+    result.ignored += [c.array for c in own if c.role is None]  # metadata, if they are as long
+    return part
+
+
+def _keep_metadata(split: str, own: list[Candidate], result: Assignment) -> None:
+    """Keep the unused vectors of a split that have one value per sample, under their names."""
+    part = result.parts[split]
+    rows = max((part.get("confidence") or part["labels"]).shape, default=0)
+    mine = {id(c.array) for c in own}
+    kept = result.metadata.setdefault(split, {})
+    result.ignored += [c.array for c in own if c.role == METADATA_ROLE]
+    for item in [item for item in result.ignored if id(item) in mine]:
+        if item.array is None or not is_vector(item) or max(item.shape) != rows:
+            continue
+        name = _own_name(item)
+        if name and name not in kept:
+            kept[name] = item
+            result.ignored = [other for other in result.ignored if other is not item]
+
+
+def _own_name(item: RawArray) -> str:
+    """Return the name of an array without the split: `age` for `val_age`."""
+    text = ".".join(map(str, item.path))
+    own = _METADATA.fullmatch(text)
+    if own is not None:
+        return own[2]
+    first, _, rest = text.partition("_")
+    return rest if rest and any(first.lower() in known for known in SPLIT_NAMES.values()) else text
+
+
 def _missing(
     role: str, split: str, own: Sequence[Candidate], fits: list[RawArray], files: Sequence[RawFile], fix: str
 ) -> LogitFileError:
     """Return the error that no array has the role, or that several could have it."""
-    names, choose = file_names(files), Fix("roles", _role_name(split, role))
+    names, choose = file_names(files), Fix("roles", role_name(split, role))
     if fits:
         several = quoted((item.key for item in fits), 6)
         return LogitFileError(f"several arrays could be the {role}: {several}", choose, file=names)
@@ -304,43 +375,6 @@ def _described(item: RawArray) -> str:
     return f"'{item.key}' ({shape_text(item.shape)} {item.dtype})" if item.shape else f"'{item.key}' (a single value)"
 
 
-def _role_name(split: str, role: str) -> str:
-    return role if split == WHOLE else f"{split}_{role}"
-
-
 def file_names(files: Sequence[RawFile]) -> str:
     """Return `logits.npy and labels.npy`."""
     return " and ".join(dict.fromkeys(file.name for file in files))
-
-
-def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape without axes of length 1: those after the first axis and, if needed, the first."""
-    short = tuple(n for i, n in enumerate(shape) if n != 1 or i == 0) if len(shape) > 2 else shape
-    return short[1:] if len(short) > 2 and short[0] == 1 else short
-
-
-def could_be_labels(item: RawArray) -> bool:
-    """Return whether the array is a vector of integers or text, or a one-hot matrix."""
-    if item.array is None or not item.shape:
-        return False
-    if sum(n != 1 for n in item.shape) <= 1:
-        if item.kind in "US":
-            return True
-        values = item.values
-        return item.kind in "biu" or bool(np.all(np.isfinite(values)) and np.all(values % 1 == 0))
-    return len(item.shape) == 2 and item.kind in "biuf" and is_one_hot(item.values)
-
-
-def could_be_scores(item: RawArray) -> bool:
-    """Return whether the array is a matrix of numbers, not one-hot, or a vector of numbers, not all integers."""
-    if item.kind == "" or item.kind not in "biuf":
-        return False
-    return len(squeezed(item.shape)) in (1, 2) and not could_be_labels(item)
-
-
-def is_one_hot(array: Array) -> bool:
-    """Return whether every row has a single 1 and zeros elsewhere."""
-    if array.ndim != 2 or array.shape[1] < 2 or array.shape[0] == 0:
-        return False
-    top = array.max(axis=1)
-    return bool(np.all(top == 1) and np.all(np.count_nonzero(array, axis=1) == 1))

@@ -1,4 +1,4 @@
-"""From the columns of a table to raw arrays: which column is the label, and which are logits."""
+"""From the columns of a table to raw arrays: which column is the label, which are logits, and which are metadata."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ import numpy as np
 
 from smart_core.data.formats.raw import Column, RawArray, RawFile
 from smart_core.data.logitset import Array, Notice
-from smart_core.data.roles.names import role_of, split_of
+from smart_core.data.roles.candidates import WHOLE, Candidate
+from smart_core.data.roles.confidences import as_confidences
+from smart_core.data.roles.names import METADATA_ROLE, role_of, split_of
 from smart_core.errors import LogitFileError
-from smart_core.formatting import printable, quoted
+from smart_core.formatting import printable
 
 _INDEX_NAMES = frozenset({"", "index", "id", "idx", "row", "sample", "sample_id", "__index_level_0__"})
+_WITHOUT_MEANING = frozenset({"", "__index_level_0__"})
+"""Names of row numbers that pandas adds on its own."""
 _NUMBERED = re.compile(r"(.*?)[_ .\-\[(]*(\d+)[\])]*")
+_OF_CLASS = re.compile(r"^(logits?|probs?|scores?|outputs?|p|z)[_ .:\-](?=.)", re.IGNORECASE)
+"""What the name of a class begins with in the name of its column: `logit_cat`."""
 
 
 def arrays_of_table(table: RawFile) -> RawFile:
     """Return the file with the columns of its table as arrays.
 
-    Columns named label, split, group, ... have these roles; list columns are arrays of their own; the remaining numeric
-    columns, in order, are the logits. A table with a single column is that array.
+    Columns named label, split, group, ... have these roles; list columns are arrays of their own; of the others, those
+    that are named as scores, or else all numeric ones, in order, are the logits, and the rest are metadata. A table
+    with a single column is that array.
     """
     columns, named = table.columns, table.has_header
     if not columns or len(columns[0].values) == 0:
@@ -30,6 +37,10 @@ def arrays_of_table(table: RawFile) -> RawFile:
     raw = replace(table, columns=None)
     if any(column.values.ndim == 2 for column in columns) or _names_both_splits(columns):
         raw.arrays = [RawArray.of(raw.name, (c.name,), c.values) for c in columns]
+        return raw
+    confidences = _confidences(columns, raw) if named else None
+    if confidences is not None:
+        raw.arrays = [replace(c.array, role=c.role or METADATA_ROLE) for c in confidences]
         return raw
     rest: list[Column] = []
     features: list[Column] = []
@@ -66,6 +77,28 @@ def _names_both_splits(columns: Sequence[Column]) -> bool:
     return len({split_of(c.name) for c in columns if role_of(c.name) == "labels"} - {None}) > 1
 
 
+def _confidences(columns: Sequence[Column], raw: RawFile) -> list[Candidate] | None:
+    """Return the columns with their roles if the table holds a confidence per row and no column per class."""
+    if _score_columns(columns):
+        return None
+    arrays = [RawArray.of(raw.name, (c.name,), c.values) for c in columns if c.name not in _WITHOUT_MEANING]
+    return as_confidences([Candidate(array, WHOLE, role_of(str(array.path[0]))) for array in arrays])
+
+
+def _score_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the numeric columns whose names say that they are scores: logit_0, prob_cat, or 0, 1, 2, ..."""
+    numeric = [c for c in columns if _is_number(c)]
+    for test in (
+        lambda c: _prefix_role(c.name) == "logits",
+        lambda c: _OF_CLASS.match(c.name) is not None,
+        lambda c: c.name.strip().isdecimal(),
+    ):
+        found = [c for c in numeric if test(c)]
+        if len(found) > 1:
+            return found
+    return []
+
+
 def _is_number(column: Column) -> bool:
     return column.values.dtype.kind in "biuf"
 
@@ -80,18 +113,16 @@ def _logit_columns(rest: list[Column], raw: RawFile) -> list[Column]:
     """Return the numeric columns that are scores, sorted by number if they are named logit_0, logit_1, ..."""
     if not raw.has_header:
         return [column for column in rest if _is_number(column)]
-    numbered = [c for c in rest if _is_number(c) and _prefix_role(c.name) == "logits"]
-    chosen = (
-        numbered if len(numbered) > 1 else [c for c in rest if _is_number(c) and c.name.lower() not in _INDEX_NAMES]
-    )
-    if len(chosen) > 1 and not numbered:
+    named = _score_columns(rest)
+    chosen = named or [c for c in rest if _is_number(c) and c.name.lower() not in _INDEX_NAMES]
+    if len(chosen) > 1 and not named:
         # beside scores, one column of integers named prediction is the predicted class
         chosen = [c for c in chosen if not (_is_count(c) and role_of(c.name) == "logits")] or chosen
     kept = {id(column) for column in chosen}
-    dropped = [c.name for c in rest if id(c) not in kept]
-    if dropped:
-        raw.notices.append(Notice("ignored_columns", f"{raw.name}: columns not used: {quoted(dropped)}."))
-    order = sorted(chosen, key=lambda c: _number(c.name)) if len(numbered) > 1 else chosen
+    for column in rest:
+        if id(column) not in kept and column.name not in _WITHOUT_MEANING:
+            _add(raw, column.name, column.values, METADATA_ROLE)
+    order = sorted(chosen, key=lambda c: _number(c.name)) if len(named) > 1 else chosen
     if [c.name for c in order] != [c.name for c in chosen]:
         raw.notices.append(Notice("reordered", f"{raw.name}: logit columns sorted by their numbers."))
     return order
@@ -132,7 +163,4 @@ def _class_names(columns: list[Column]) -> Array | None:
     """Return the column names if they are not numbered; `logit_cat` becomes `cat`."""
     if len(columns) < 2 or any(_NUMBERED.fullmatch(c.name) for c in columns):
         return None
-    names = [
-        re.sub(r"^(logits?|probs?|scores?|outputs?|p|z)[_ .:\-]", "", c.name, flags=re.IGNORECASE) for c in columns
-    ]
-    return np.array(names, dtype=np.str_)
+    return np.array([_OF_CLASS.sub("", c.name) for c in columns], dtype=np.str_)

@@ -31,13 +31,27 @@ ROLE_NAMES: dict[str, list[str]] = {
         "group": "group groups domain domains corruption corruptions",
         "class_names": "class_names classnames label_names categories classes",
         "split": "split splits",
+        "confidence": (
+            "confidence confidences conf confs top1_confidence top_confidence pred_conf pred_confidence max_prob "
+            "max_probs max_probability max_softmax msp stated_confidence verbal_confidence p"
+        ),
+        "correct": "correct is_correct iscorrect correctness hit hits is_hit is_right right acc accuracy",
+        "prediction": (
+            "predicted_label predicted_labels pred_label pred_labels predicted predicted_class predicted_classes "
+            "pred_class pred_classes pred_id pred_idx y_hat yhat"
+        ),
     }.items()
 }
 """Role -> its usual names without the split, the preferred ones first."""
 
 ROLES = tuple(ROLE_NAMES)
-ROW_ROLES = ("logits", "labels", "features", "cw_l2", "group", "split")
+CONFIDENCE_ROLES = ("confidence", "correct", "prediction")
+"""The roles of a table of confidences; beside logits, such arrays are metadata."""
+ROW_ROLES = ("logits", "labels", "features", "cw_l2", "group", "split", *CONFIDENCE_ROLES)
 """The roles with one entry per sample; the others belong to the whole set."""
+
+METADATA_ROLE = "metadata"
+"""The role of every further vector with one value per sample."""
 
 _ROLE_OF = {name: role for role, names in ROLE_NAMES.items() for name in names}
 _RANK = {name: rank for names in ROLE_NAMES.values() for rank, name in enumerate(names)}

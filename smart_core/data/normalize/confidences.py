@@ -1,0 +1,139 @@
+"""Confidences as users save them -> float64 in [0, 1], and whether each prediction is correct."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from smart_core.data.formats.raw import RawArray
+from smart_core.data.logitset import PREDICTED_LABEL, TRUE_LABEL, Array, Notice, Part, read_only
+from smart_core.data.normalize import extras
+from smart_core.data.normalize.logits import EXACT
+from smart_core.data.roles.assign import Assignment
+from smart_core.data.roles.candidates import WHOLE
+from smart_core.errors import LogitFileError
+from smart_core.formatting import plural, printable
+
+TRUE_WORDS = ("1", "1.0", "true", "t", "yes", "y", "correct", "right", "hit", "pass")
+FALSE_WORDS = ("0", "0.0", "false", "f", "no", "n", "incorrect", "wrong", "miss", "fail")
+
+
+def is_confidences(assigned: Assignment) -> bool:
+    """Return whether the arrays are confidences without logits; raise if those of one split are and others are not."""
+    have = {split: "confidence" in part for split, part in assigned.parts.items()}
+    if any(have.values()) and not all(have.values()):
+        split = next(split for split, confident in have.items() if not confident)
+        item = assigned.parts[split]["logits"]
+        raise LogitFileError(
+            f"the {split} part holds logits and the other confidences alone",
+            "give both in the same form",
+            file=item.file,
+        )
+    return any(have.values())
+
+
+def confidence_parts_of(assigned: Assignment, notices: list[Notice]) -> dict[str, Part]:
+    """Return {split: part} of confidences."""
+    items = {split: part["confidence"] for split, part in assigned.parts.items()}
+    numbers = {split: _numbers(item) for split, item in items.items()}
+    highest = max(float(values.max()) for values in numbers.values())
+    total = 1 if highest <= 1 + EXACT else 100
+    if total == 100:
+        text = "holds percentages; a hundredth of them is the confidence."
+        notices.append(next(iter(items.values())).notice("percentages", text))
+    return {
+        split: _part(part, np.clip(numbers[split] / total, 0.0, 1.0), assigned.metadata.get(split, {}), notices)
+        for split, part in assigned.parts.items()
+    }
+
+
+def unlabelled_confidences(items: Mapping[str, RawArray]) -> dict[str, Array]:
+    """Return the confidences of each split under the prefix of its arrays ("", "val_" or "test_")."""
+    numbers = {"" if split == WHOLE else f"{split}_": _numbers(item) for split, item in items.items()}
+    total = 1 if max(float(values.max()) for values in numbers.values()) <= 1 + EXACT else 100
+    return {name: np.clip(values / total, 0.0, 1.0) for name, values in numbers.items()}
+
+
+def _numbers(item: RawArray) -> Array:
+    """Return finite numbers from 0 to 100; text such as 85 % is read too."""
+    values = item.values.reshape(-1)
+    if len(values) == 0:
+        raise item.error("is empty", "save at least one row")
+    if item.kind in "US":
+        text = np.char.strip(extras.text_of(item), "% \u00a0")
+        try:
+            values = text.astype(np.float64)
+        except ValueError:
+            row = next(row for row, word in enumerate(text.tolist()) if not _is_number(word))
+            problem = f"holds '{printable(str(item.values.reshape(-1)[row]))}' at row {row} (counted from 0)"
+            raise item.error(problem, "give each confidence as a number from 0 to 1") from None
+    values = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = ~((values >= -EXACT) & (values <= 100))
+    if bad.any():
+        row = int(np.argmax(bad))
+        count = plural(int(bad.sum()), "row")
+        problem = f"holds {values[row]:g} at row {row} (counted from 0), not a confidence from 0 to 1, in {count}"
+        raise item.error(problem, "correct or drop these rows")
+    return values
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _part(
+    found: Mapping[str, RawArray], confidence: Array, metadata: Mapping[str, RawArray], notices: list[Notice]
+) -> Part:
+    rows = len(confidence)
+    labels = {name: found.get(role) for name, role in ((TRUE_LABEL, "labels"), (PREDICTED_LABEL, "prediction"))}
+    known = {name: read_only(extras.metadata_of(item, rows)) for name, item in labels.items() if item is not None}
+    agree = _equal(*known.values()) if len(known) == 2 else None
+    correct = _truth(found["correct"], rows) if "correct" in found else agree
+    assert correct is not None
+    if agree is not None and "correct" in found and (agree != correct).any():
+        count = plural(int((agree != correct).sum()), "row")
+        text = f"differs from whether label and prediction agree in {count}; it is used as it is."
+        notices.append(found["correct"].notice("correct_differs", text))
+    others = {name: read_only(extras.metadata_of(item, rows)) for name, item in metadata.items()}
+    distances, group = found.get("cw_l2"), found.get("group")
+    return Part.of_confidences(
+        confidence,
+        correct,
+        cw_l2=None if distances is None else read_only(extras.cw_l2_of(distances, rows, notices)),
+        group=None if group is None else read_only(extras.group_of(group, rows)),
+        metadata=known | {name: values for name, values in others.items() if name not in known},
+    )
+
+
+def _truth(item: RawArray, rows: int) -> Array:
+    """Return whether each prediction is correct, from 0 and 1, true and false, yes and no, ..."""
+    words = np.char.lower(extras.text_of(item))
+    if len(words) != rows:
+        problem = f"has {plural(len(words), 'row')} but there are {rows:,} confidences"
+        raise item.error(problem, "save both from the same samples, in the same order")
+    right = np.isin(words, TRUE_WORDS)
+    odd = ~(right | np.isin(words, FALSE_WORDS))
+    if odd.any():
+        row = int(np.argmax(odd))
+        problem = f"holds '{printable(str(words[row]))}' at row {row} (counted from 0)"
+        raise item.error(problem, "write 1 or 0, or true or false")
+    return right
+
+
+def _equal(first: Array, second: Array) -> Array:
+    """Return where two columns of labels agree; a number equals its text."""
+    if (first.dtype.kind == "U") != (second.dtype.kind == "U"):
+        first, second = (_as_text(values) for values in (first, second))
+    return np.asarray(first == second)
+
+
+def _as_text(values: Array) -> Array:
+    if values.dtype.kind == "f" and np.all(values % 1 == 0):
+        values = values.astype(np.int64)
+    return values.astype(np.str_)

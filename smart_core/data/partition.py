@@ -1,0 +1,69 @@
+"""Samples grouped by a column: by its values, or, for many different numbers, by intervals of equally many samples."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smart_core.data.logitset import Array
+from smart_core.formatting import plural
+
+MOST_VALUES = 20
+"""Different values that are groups of their own; more numbers become intervals, and the rarest texts one group."""
+INTERVALS = 5
+"""Intervals of numbers."""
+MISSING_VALUE = "missing"
+
+Rows = NDArray[np.intp]
+
+
+def partition(values: Array, *, most: int = MOST_VALUES, intervals: int = INTERVALS) -> dict[str, Rows]:
+    """Return {name: rising indices of its samples}; every sample is in one group.
+
+    Text is grouped by value, the most frequent first. Numbers are grouped by value where there are at most `most`
+    different ones, else by `intervals` (l, u] between their quantiles; NaN and infinity are `missing`.
+
+    >>> import numpy as np
+    >>> {name: rows.tolist() for name, rows in partition(np.array(["b", "a", "b"])).items()}
+    {'b': [0, 2], 'a': [1]}
+    >>> list(partition(np.arange(100.0), intervals=2))
+    ['0 to 49', '49 to 99']
+    """
+    if values.dtype.kind == "U":
+        return _by_text(values, most)
+    known = np.flatnonzero(np.isfinite(values))
+    numbers = values[known].astype(np.float64)
+    different = np.unique(numbers)
+    if len(different) <= most:
+        groups = {_number(number): known[numbers == number] for number in different}
+    else:
+        groups = {name: known[rows] for name, rows in _by_interval(numbers, intervals).items()}
+    missing = np.setdiff1d(np.arange(len(values)), known)
+    return groups | ({MISSING_VALUE: missing} if len(missing) else {})
+
+
+def _by_text(values: Array, most: int) -> dict[str, Rows]:
+    words, first, member, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    order = np.lexsort((first, -counts))
+    own = order if len(order) <= most else order[: most - 1]
+    groups = {str(words[w]) or MISSING_VALUE: np.flatnonzero(member == w) for w in own}
+    if len(own) < len(order):
+        rest = np.flatnonzero(~np.isin(member, own))
+        groups[f"{plural(len(order) - len(own), 'other value')}"] = rest
+    return groups
+
+
+def _by_interval(numbers: Array, intervals: int) -> dict[str, Rows]:
+    # quantiles that are samples themselves, so that no interval is empty
+    cuts = np.unique(np.quantile(numbers, np.linspace(0, 1, intervals + 1), method="inverted_cdf"))
+    index = np.clip(np.searchsorted(cuts, numbers, side="left") - 1, 0, len(cuts) - 2)
+    names = [f"{_number(low)} to {_number(high)}" for low, high in pairwise(cuts)]
+    if len({*names}) < len(names):  # four digits do not tell them apart
+        names = [f"{low!r} to {high!r}" for low, high in pairwise(cuts.tolist())]
+    return {name: np.flatnonzero(index == i) for i, name in enumerate(names)}
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e15 else f"{value:.4g}"
