@@ -76,6 +76,10 @@ class AttackError(SmartError):
     """The model or the images cannot be attacked."""
 
 
+class CollectError(SmartError):
+    """A model cannot be run over a loader, or an estimator's predictions cannot be read."""
+
+
 class WorkspaceError(SmartError):
     """A workspace cannot be saved or restored."""
 

@@ -18,7 +18,7 @@ LAYERS = [
     {"progress", "device", "formatting"},
     {"kernels", "data"},
     {"fitting", "metrics"},
-    {"calibrators", "attacks"},
+    {"calibrators", "attacks", "collecting"},
     {"evaluation"},
     {"experiments", "analysis"},
     {"theory", "export"},

@@ -1,5 +1,7 @@
 """What the attack command reads and writes: the user's model and weights, images, and distances.
 
+The command collect takes its model and loaders from here too.
+
 Importing the module of a model runs its code. Weights run none: they are safetensors, or a state dict read by PyTorch's
 restricted reader. That reader has known holes before PyTorch 2.10 (CVE-2025-32434, CVE-2026-24747): with an older
 PyTorch accept weights from others as safetensors only.
@@ -39,9 +41,17 @@ WHITE = 255
 
 def build_model(name: str) -> nn.Module:
     """Return the module that `package.module:factory` makes; packages may also be in the working folder."""
+    model = made_by(name, "--model")
+    if not isinstance(model, nn.Module):
+        raise AttackError(f"{printable(name)} gives a {type(model).__name__}; it must give a torch.nn.Module.")
+    return model
+
+
+def made_by(name: str, option: str) -> Any:
+    """Return what `package.module:factory` makes when it is called without arguments."""
     module_name, separator, factory_name = name.partition(":")
     if not (module_name and separator and factory_name):
-        raise AttackError(f"--model {printable(name)} is not of the form package.module:factory.")
+        raise AttackError(f"{option} {printable(name)} is not of the form package.module:factory.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -51,12 +61,9 @@ def build_model(name: str) -> nn.Module:
     if not callable(factory):
         raise AttackError(f"{printable(module_name)} has no function or class called {printable(factory_name)}.")
     try:
-        model = factory()
+        return factory()
     except (Exception, SystemExit) as error:
         raise AttackError(f"{printable(name)} failed when called without arguments ({_said(error)}).") from error
-    if not isinstance(model, nn.Module):
-        raise AttackError(f"{printable(name)} gives a {type(model).__name__}; it must give a torch.nn.Module.")
-    return model
 
 
 def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from smart_core.cli import apply, attack, benchmark, compare, dashboard, fit, inspect, methods, report, sensitivity
+from smart_core.cli import (
+    apply,
+    attack,
+    benchmark,
+    collect,
+    compare,
+    dashboard,
+    fit,
+    inspect,
+    methods,
+    report,
+    sensitivity,
+)
 from smart_core.cli.output import on_the_command_line
 from smart_core.cli.terminal import escape_unprintable, handling
 from smart_core.errors import Cancelled, SmartError
@@ -25,6 +37,7 @@ COMMANDS: dict[str, Any] = {
     "apply": apply,
     "sensitivity": sensitivity,
     "attack": attack,
+    "collect": collect,
     "report": report,
     "dashboard": dashboard,
     "methods": methods,
