@@ -39,7 +39,6 @@ class Beta(TopLabelCalibrator):
     rules = (("coefficients_", between(-SLOPE_LIMIT - 1, SLOPE_LIMIT + 1), SLOPES),)
     libraries = ("scipy.optimize",)
     parameters = 3
-
     numpy_map = f"beta_map(u, COEFFICIENTS, {LEAST_COMPLEMENT})"
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:

@@ -44,6 +44,7 @@ class Platt(TopLabelCalibrator):
     rules = (("coefficients_", between(-SLOPE_LIMIT - 1, SLOPE_LIMIT + 1)),)
     libraries = ("scipy.optimize",)
     parameters = 2
+    numpy_map = f"platt_map(u, COEFFICIENTS, {LEAST_COMPLEMENT})"
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         self.notices_ += one_outcome(hits)
@@ -55,13 +56,6 @@ class Platt(TopLabelCalibrator):
     def _map(self, u: Tensor) -> Tensor:
         slope, intercept = precise(self.coefficients_).unbind()
         return torch.sigmoid(slope * log_odds(precise(u)) + intercept)
-
-    def numpy_code(self) -> str:
-        return f"""
-            u = complement(z).astype(np.float64)
-            a, b = COEFFICIENTS.astype(np.float64)
-            return spread(z, sigmoid(a * (np.log1p(-u) - np.log(np.maximum(u, {LEAST_COMPLEMENT}))) + b), keep=True)
-        """
 
 
 def platt_coefficients(u: FloatArray, hits: FloatArray, run: Run) -> FloatArray:

@@ -75,7 +75,7 @@ class TopLabelCalibrator(Calibrator):
 
     def _map_confidence(self, confidence: Tensor) -> Tensor:
         learned = next(iter(self.state().values()))  # an exported module may have moved it
-        return self._map(complement_of(confidence).to(learned.device)).clamp(0.0, 1.0)
+        return self._map(complement_of(confidence).to(learned.device)).clamp(0.0, 1.0).to(torch.float32)
 
     def _store(self, values: FloatArray) -> Tensor:
         """A learned array as the float32 tensor to keep, on the fit's device."""

@@ -208,6 +208,13 @@ def complement_of(confidence: np.ndarray) -> np.ndarray:
     return np.minimum((1.0 - confidence.astype(np.float64)).astype(np.float32), np.float32(1.0 - 2.0**-24))
 
 
+def platt_map(u: np.ndarray, coefficients: np.ndarray, least: float) -> np.ndarray:
+    """`sigmoid(a log(s / (1 - s)) + b)` of complements `u = 1 - s`, kept above `least`, float64."""
+    u = u.astype(np.float64)
+    a, b = coefficients.astype(np.float64)
+    return sigmoid(a * (np.log1p(-u) - np.log(np.maximum(u, least))) + b)
+
+
 def beta_map(u: np.ndarray, coefficients: np.ndarray, least: float) -> np.ndarray:
     """`sigmoid(a log s - b log(1 - s) + c)` of complements `u = 1 - s`, kept above `least`, float64."""
     u = u.astype(np.float64)
