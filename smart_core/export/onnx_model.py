@@ -48,14 +48,14 @@ def onnx_bytes(calibrator: Calibrator) -> bytes:
     if refusal is not None:
         raise ExportError(refusal)
     graph, width = onnx_graph.Graph(), feature_width(calibrator)
+    names = row_namespace(calibrator, softmax=onnx_graph.softmax, largest=onnx_graph.largest, taken=onnx_graph.taken)
     if calibrator.classes_ == 0:
         confidence = graph.input("confidence", 1)[:, 0]
-        graph.output(row_namespace(calibrator)["row_confidences"](confidence)[:, None], "calibrated")
+        graph.output(names["row_confidences"](confidence)[:, None], "calibrated")
         return _model(calibrator, graph)
     inputs = [graph.input("logits", calibrator.classes_)]
     if width is not None:
         inputs.append(graph.input("features", width))
-    names = row_namespace(calibrator, softmax=onnx_graph.softmax, largest=onnx_graph.largest, taken=onnx_graph.taken)
     graph.output(names["row_probabilities"](*inputs), "probabilities")
     return _model(calibrator, graph)
 
