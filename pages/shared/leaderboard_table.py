@@ -31,7 +31,7 @@ GREY = "color: #8A919C"
 
 ROW_HEIGHT, SCROLLBAR_HEIGHT = 35, 16
 """Pixels."""
-MAX_ROWS = 18
+MAX_ROWS = 32
 """Rows that are visible without scrolling."""
 
 BAR = "░ floor ▬ true ● measured"
@@ -65,10 +65,11 @@ def draw_leaderboard(
             hide_index=True,
             column_order=columns(metric, everything),
             column_config={
-                "Method": st.column_config.TextColumn(pinned=True),
-                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=210),
+                "Method": st.column_config.TextColumn(pinned=True, width=90),
+                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=200),
                 **intervals,
                 **{name: st.column_config.TextColumn(help=text) for name, text in (HELP | measured).items()},
+                "Verdict": st.column_config.TextColumn(help=HELP["Verdict"], width=160),
             },
             height=height(len(table)),
             # a selection is stored as row numbers, which mean other methods in another order
@@ -102,7 +103,7 @@ def leaderboard(
 
 def verdict(ranking: Comparison, id: str) -> str:
     """Return the standing of a method by the primary metric, and in which scores it is worse than the model."""
-    return ranking.standing_text(id)
+    return ranking.standing_text(id).removesuffix(" than the model")  # the column's help says than what
 
 
 def height(rows: int) -> int:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
 
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
@@ -193,6 +194,14 @@ class GapCells:
     def gap(self) -> Matrix:
         """Mean confidence minus accuracy of each cell."""
         return self.confidence - self.accuracy
+
+    def band(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
+        """Lower and upper accuracy of each cell: quantiles of Beta(h + 1/2, n - h + 1/2) for h hits of n samples."""
+        hits = np.nan_to_num(self.accuracy) * self.count
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        ends = (np.asarray(betaincinv(hits + 0.5, self.count - hits + 0.5, tail)) for tail in tails)
+        low, high = (np.where(self.count > 0, end, np.nan) for end in ends)
+        return low, high
 
 
 def gap_cells(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> GapCells:

@@ -6,6 +6,9 @@ from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments.compare import Comparison
 from smart_core.formatting import join_words
 
+MOST_NAMED = 5
+"""Tied methods that a sentence names."""
+
 
 def repair_verdict(ranked: Comparison) -> str:
     """Which method is best by the primary metric, which are tied with it, and whether it beats no calibration."""
@@ -25,9 +28,11 @@ def repair_verdict(ranked: Comparison) -> str:
         return f"{words}; there is no paired test of {metric.label}."
     tied = [id for id, same in ranked.tied.items() if same and id not in (best, "vanilla")]
     if tied:
-        words += f"; {join_words([ranked.results[id].label for id in tied])} cannot be distinguished from it"
+        labels = [ranked.results[id].label for id in tied]
+        named = join_words(labels) if len(labels) <= MOST_NAMED else f"{len(labels)} other methods"
+        words += f"; {named} cannot be distinguished from it"
         worse_ids = [ranked.results[id].label for id in tied if ranked.against_model(id).worse]
-        words += f" (but {join_words(worse_ids)}: worse NLL, Brier or accuracy than the model)" if worse_ids else ""
+        words += f", of which {join_words(worse_ids)} worsen the model's NLL, Brier or accuracy" if worse_ids else ""
     else:
         words += "; all other calibrators are worse beyond noise"
     return " ".join(part for part in (f"{words}.", _against_nothing(ranked)) if part)

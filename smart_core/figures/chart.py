@@ -144,11 +144,10 @@ def curve(x: Array, y: Array, name: str, look: Style, size: float, data: Any, ho
     return go.Scatter(
         x=x,
         y=y,
-        mode="lines+markers",
         name=name,
         customdata=data,
         hovertemplate=f"{hover}<extra>{name}</extra>",
-        **{"line": look.line(), "marker": marker(look, size), **trace},
+        **{"mode": "lines+markers", "line": look.line(), "marker": marker(look, size), **trace},
     )
 
 

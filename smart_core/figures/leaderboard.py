@@ -244,10 +244,8 @@ def _legend(rows: list[_Row], dark: bool) -> list[go.Scatter]:
     if any(np.isfinite(row.high) for row in rows):
         entries.append(line([None], [None], TRUE_RANGE, translucent(ink(dark).quiet, 0.6), 9))
     if any(row.tied is not None for row in rows):
-        entries.append(legend_entry("measured: best or tied", marker={"symbol": "circle", **dot}))
-        entries.append(
-            legend_entry("worse than the best", marker={"symbol": "circle-open", **dot, "line": {"width": 2}})
-        )
+        entries.append(legend_entry("best or tied", marker={"symbol": "circle", **dot}))
+        entries.append(legend_entry("worse", marker={"symbol": "circle-open", **dot, "line": {"width": 2}}))
     elif rows:
         entries.append(legend_entry("measured", marker={"symbol": "circle", **dot}))
     return entries

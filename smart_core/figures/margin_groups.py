@@ -22,16 +22,22 @@ from smart_core.analysis.margin_groups import (
 )
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
-from smart_core.figures.chart import Chart, Look, bars, cell_points, curve, diagonal, joined, lay_out
+from smart_core.figures.chart import Chart, Look, band, cell_points, curve, diagonal, joined, lay_out, marker
 from smart_core.figures.theme import Style, diverging, ink, plain, style
 from smart_core.formatting import NBSP, percent, plural
 
-PANEL = 250
+PANEL = 225
 """Pixels of a row of panels."""
+COLUMNS = 2
+"""Panels side by side: readable on a phone too."""
 MOST_GROUPS = 30
 """More panels than this are neither readable nor quick."""
 FEWEST = 5
-"""Cells with fewer samples are dimmed: their gap is hardly more than chance."""
+"""Cells of the heat map with fewer samples are dimmed: their gap is hardly more than chance."""
+FEW, FEW_SHARE = 10, 0.02
+"""Bins of a panel with fewer samples, or a smaller share of the group, are faded points off the line."""
+NARROWEST = 0.004
+"""The shortest range of confidence that a panel zooms to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +63,16 @@ def margin_group_grid(
     methods: tuple[str, str] = ("vanilla", "smart"),
     labels: tuple[str, str] | None = None,
     groups: Sequence[Sequence[MarginGroup]] | None = None,
-    columns: int = 3,
+    columns: int = COLUMNS,
     **look: Unpack[Look],
 ) -> Chart:
     """A small reliability diagram for each margin group, before and (if given) after calibration.
 
-    Lines are accuracy against mean confidence of the bins that hold a sample of the group; bars are the share of the
-    group's samples in each bin, on the same axis because both are shares. `methods` are the ids of the two sides, which
-    give their colours; `labels` are other names. `groups` are the groups of each side if they are known: computing them
-    takes most of the time.
+    Lines are accuracy against mean confidence of the bins with at least ten samples and 2 % of the group, with 95 %
+    bands; bins with fewer are faded points. Markers grow with the share of the group's samples. Each panel has one
+    range for both axes, zoomed to its samples. `methods` are the ids of the two sides, which give their colours;
+    `labels` are other names. `groups` are the groups of each side if they are known: computing them takes most of the
+    time.
 
     >>> import smart_core as sc
     >>> from smart_core.analysis.margin_groups import margin_edges
@@ -88,22 +95,24 @@ def margin_group_grid(
     figure = make_subplots(
         rows=rows,
         cols=wide,
-        shared_xaxes="all",
-        shared_yaxes="all",
-        vertical_spacing=min(0.9 / max(rows - 1, 1), 88 / total),
-        horizontal_spacing=0.07,
+        vertical_spacing=min(0.9 / max(rows - 1, 1), 90 / total),
+        horizontal_spacing=0.16,
         subplot_titles=[
-            _title(span, [side.groups[number] for side in sides], wide)
-            for number, span in enumerate(margin_labels(edges))
+            _title(span, [side.groups[number] for side in sides]) for number, span in enumerate(margin_labels(edges))
         ],
     )
     for number in range(len(panels)):
-        lines = [_line(side, number) for side in sides]
+        row, column = number // wide + 1, number % wide + 1
         corner = diagonal(look.get("dark", False), "diagonal", 1, showlegend=False)
-        for trace in (corner, *(_bars(side, number) for side in sides), *lines):
-            figure.add_trace(trace, row=number // wide + 1, col=number % wide + 1)
+        traces = [trace for side in sides for trace in _traces(side, number)]
+        # bands first, so that no line is covered
+        for trace in (corner, *sorted(traces, key=lambda trace: trace.fill != "toself")):
+            figure.add_trace(trace, row=row, col=column)
+        span = _range(sides, number)
+        figure.update_xaxes(range=span, row=row, col=column)
+        figure.update_yaxes(range=span, row=row, col=column)
     _grid_layout(figure, rows, wide, len(panels))
-    lay_out(figure, look, total, "margin-groups", barmode="overlay", bargap=0)
+    lay_out(figure, look, total, "margin-groups")
     return Chart(figure, _grid_alt(sides), joined([_grid_table(side) for side in sides]), "margin-groups")
 
 
@@ -129,56 +138,86 @@ def _sides(
     ]
 
 
-def _title(span: str, sides: Sequence[MarginGroup], columns: int) -> str:
-    """Margins, samples and ECE; on more lines where panels are narrow."""
+def _title(span: str, sides: Sequence[MarginGroup]) -> str:
+    """Margins and samples, and the ECE before and after."""
     first = sides[0]
-    head = f"margin {span}" + (", " if columns < 3 else "<br>") + f"n = {first.n:,}"
+    head = f"<b>margin {span}</b><br>n = {first.n:,}"
     if first.n == 0:
         return head
     return f"{head}<br>ECE {' → '.join(f'{100 * group.ece:.1f}' for group in sides)}{NBSP}%"
 
 
-def _bars(side: _Side, number: int) -> go.Bar:
-    cells, name = side.cells, side.label
-    count = cells.count[number]
-    held = count > 0
-    drawn = bars(
-        *(cells.bin_edges, count / max(int(count.sum()), 1), side.look.color, 0.3),
-        name=f"{name}: share of samples",
-        legendgroup=name,
-        showlegend=False,
-        customdata=count[held],
-        hovertemplate=f"%{{y:.1%}} of the group, %{{customdata:,}} samples<extra>{name}</extra>",
-    )
-    return drawn.update(x=drawn.x[held], y=drawn.y[held], width=drawn.width[held])
+def _solid(side: _Side, number: int) -> Any:
+    """Which bins of a group carry its line; where all have few samples, all that hold any."""
+    count = side.cells.count[number]
+    enough = count >= max(FEW, FEW_SHARE * int(count.sum()))
+    return enough if enough.any() else count > 0
 
 
-def _line(side: _Side, number: int) -> go.Scatter:
+def _range(sides: Sequence[_Side], number: int) -> list[float]:
+    """The range of both axes of a panel: its lines and their bands."""
+    ends: list[float] = []
+    for side in sides:
+        solid, (low, high) = _solid(side, number), side.cells.band()
+        for values in (side.cells.confidence, low, high):
+            ends += values[number][solid].tolist()
+    if not ends:
+        return [-0.02, 1.02]
+    least, most = min(ends), max(ends)
+    room = 0.06 * max(most - least, NARROWEST)
+    return [max(least - room, -0.02), most + room]
+
+
+def _traces(side: _Side, number: int) -> list[go.Scatter]:
+    """A group's line with its band, or with error bars where it is a single point, and its faded points."""
     cells, name, look = side.cells, side.label, side.look
-    held = cells.count[number] > 0
-    data = np.column_stack([cells.count[number], cells.gap[number]])[held]
-    hover = "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}<br>%{customdata[0]:,.0f} samples"
-    return curve(
-        *(cells.confidence[number][held], cells.accuracy[number][held], name, look, 6, data, hover),
-        line={**look.line(), "width": 2},
-        legendgroup=name,
-        showlegend=number == 0,
+    count, (lows, highs) = cells.count[number], cells.band()
+    solid = _solid(side, number)
+    few = (count > 0) & ~solid
+    size = 4 + 9 * np.sqrt(count / max(int(count.sum()), 1))
+    data = np.column_stack([count, cells.gap[number], lows[number], highs[number]])
+    hover = (
+        "confidence %{x:.1%}<br>accuracy %{y:.1%} (%{customdata[2]:.1%} to %{customdata[3]:.1%})"
+        "<br>gap %{customdata[1]:+.1%}<br>%{customdata[0]:,.0f} samples"
     )
+    common: dict[str, Any] = {"legendgroup": name}
+    x, y = cells.confidence[number], cells.accuracy[number]
+    above, below = (highs - cells.accuracy)[number][solid], (cells.accuracy - lows)[number][solid]
+    alone = {"type": "data", "array": above, "arrayminus": below, "thickness": 1.5, "width": 3}
+    main = curve(
+        *(x[solid], y[solid], name, look, 6, data[solid], hover),
+        line={**look.line(), "width": 2},
+        marker={**marker(look), "size": size[solid], "opacity": 1, "line": {"width": 0}},
+        error_y=alone if solid.sum() == 1 else None,
+        showlegend=number == 0,
+        **common,
+    )
+    faded = curve(
+        *(x[few], y[few], name, look, 6, data[few], hover),
+        mode="markers",
+        marker={**marker(look), "size": size[few], "opacity": 0.3, "line": {"width": 0}},
+        showlegend=False,
+        **common,
+    )
+    if solid.sum() < 2:
+        return [main, faded]
+    low, high = lows[number][solid], highs[number][solid]
+    return [band(x[solid], low, high, look.color, 0.16, name=f"{name}: 95 % band", **common), main, faded]
 
 
 def _grid_layout(figure: go.Figure, rows: int, columns: int, groups: int) -> None:
-    ticks: dict[str, Any] = {"range": [-0.02, 1.04], "tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
-    figure.update_xaxes(**ticks, tickfont_size=12, showticklabels=False)
+    ticks: dict[str, Any] = {"nticks": 4, "tickformat": ".2~%", "tickfont_size": 12, "tickangle": 0}
+    figure.update_xaxes(**ticks)
     figure.update_yaxes(**ticks)
     for column in range(1, columns + 1):
-        # the lowest panel of each column carries the axis; the last row may be short
+        # the lowest panel of each column names the axis; the last row may be short
         lowest = rows if (rows - 1) * columns + column <= groups else rows - 1
-        figure.update_xaxes(showticklabels=True, title_text="confidence", row=lowest, col=column)
+        figure.update_xaxes(title_text="confidence", row=lowest, col=column)
     for row in range(1, rows + 1):
-        figure.update_yaxes(title_text="accuracy, share", row=row, col=1)
-    figure.update_annotations(font_size=11, yshift=2)
+        figure.update_yaxes(title_text="accuracy", row=row, col=1)
+    figure.update_annotations(font_size=12, yshift=2)
     # the legend stands above the titles of the first row
-    figure.update_layout(legend={"y": 1.0, "yref": "container", "yanchor": "top"}, margin={"t": 84})
+    figure.update_layout(legend={"y": 1.0, "yref": "container", "yanchor": "top"}, margin={"t": 88})
 
 
 def _grid_table(side: _Side) -> pd.DataFrame:

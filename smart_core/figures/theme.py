@@ -141,7 +141,14 @@ def template(dark: bool = False) -> go.layout.Template:
                 "yanchor": "bottom",
                 "bgcolor": "rgba(0, 0, 0, 0)",
             },
-            "margin": {"l": 8, "r": 20, "t": 8, "b": 8},
+            # room for the toolbar, which stands upright at the right so that it covers neither legend nor curves
+            "margin": {"l": 8, "r": 34, "t": 8, "b": 8},
+            "modebar": {
+                "orientation": "v",
+                "bgcolor": "rgba(0, 0, 0, 0)",
+                "color": colors.quiet,
+                "activecolor": colors.text,
+            },
             "hoverlabel": {"bgcolor": colors.background, "font": {"color": colors.text}},
             "hovermode": "closest",
         }

@@ -6,7 +6,17 @@ import math
 
 import pytest
 
-from pages.shared.leaderboard_table import BAR, GREY, OTHER_BINS, STALE, columns, grey_unranked, height, leaderboard
+from pages.shared.leaderboard_table import (
+    BAR,
+    GREY,
+    MAX_ROWS,
+    OTHER_BINS,
+    STALE,
+    columns,
+    grey_unranked,
+    height,
+    leaderboard,
+)
 from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import methods
 from smart_core.evaluation import HEADLINE, measured_label
@@ -88,7 +98,7 @@ def test_few_columns_are_shown_at_first() -> None:
 def test_the_table_is_tall_enough_for_every_method() -> None:
     assert height(len(methods())) > 35 * (1 + len(methods()))
     assert height(3) < height(4)
-    assert height(500) == height(18)
+    assert height(500) == height(MAX_ROWS)
 
 
 def test_one_seed_has_no_spread(rows: dict[str, LeaderboardRow]) -> None:

@@ -69,7 +69,7 @@ def test_a_larger_error_within_noise_is_mentioned(
     add_rows(app, digits, fitted_rows)
     groups = {}
     for note in json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]["annotations"]:
-        found = re.match(r"margin ([\d.]+)–.*ECE [\d.]+ → ([\d.]+)", note["text"].replace("<br>", " "))
+        found = re.match(r"<b>margin ([\d.]+)–.*ECE [\d.]+ → ([\d.]+)", note["text"].replace("<br>", " "))
         if found:
             groups[found[1]] = float(found[2])
     assert len(groups) == 6

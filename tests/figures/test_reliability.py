@@ -146,7 +146,7 @@ def test_many_curves_have_no_lines_through_bins_of_few_samples() -> None:
     assert list(line.x) == [pytest.approx(0.55), pytest.approx(0.95)]
     assert list(thin.x) == [pytest.approx(0.15)]
     assert thin.showlegend is False
-    assert sum(t.showlegend is not False for t in chart.figure.data) == 21
+    assert sum(t.showlegend is not False for t in chart.figure.data) == len(palette()) + 4
     assert "<b>" not in texts(chart.figure)
 
 
