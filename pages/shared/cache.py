@@ -29,7 +29,7 @@ from smart_core.data.logitset import Array
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
 from smart_core.experiments.model_pair import ModelPair, compare_models
-from smart_core.metrics.bands import ReliabilityBand, bootstrap_reliability_band
+from smart_core.metrics.bands import Band, bootstrap_reliability_band
 
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:
@@ -59,13 +59,13 @@ def _diagnosis(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> Diag
     return diagnose(_evaluation, bins)
 
 
-def reliability_band(evaluation: sc.Evaluation, bins: int) -> ReliabilityBand:
+def reliability_band(evaluation: sc.Evaluation, bins: int) -> Band:
     """Compute the band of the reliability diagram."""
     return _reliability_band(digest(evaluation), bins, evaluation)
 
 
 @st.cache_data(max_entries=64, show_spinner="Computing the band", scope="session")
-def _reliability_band(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> ReliabilityBand:
+def _reliability_band(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> Band:
     return bootstrap_reliability_band(_evaluation.confidence, _evaluation.correct, bins=bins)
 
 

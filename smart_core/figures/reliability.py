@@ -28,7 +28,7 @@ from smart_core.figures.chart import curve as method_curve
 from smart_core.figures.theme import Style, plain, style, translucent
 from smart_core.formatting import percent, plural
 from smart_core.metrics.arrays import Values, confidence_and_correct
-from smart_core.metrics.bands import SmoothBand, effective_samples, smooth_band
+from smart_core.metrics.bands import Band, effective_samples, smooth_band
 from smart_core.metrics.binning import Reliability
 from smart_core.metrics.smooth_ece import smece
 from smart_core.metrics.smooth_ece import smooth_reliability as smoothed
@@ -53,11 +53,6 @@ class Curve:
     def name(self) -> str:
         """The name in tables, and in the legend after `plain`."""
         return self.label or style(self.method).label
-
-    @property
-    def ece(self) -> float:
-        """sum_b (n_b / N) |gap_b| of the table drawn."""
-        return float(np.nansum(self.table.weight * np.abs(self.table.gap)))
 
 
 def reliability_diagram(curves: Sequence[Curve], **look: Unpack[Look]) -> Chart:
@@ -170,18 +165,18 @@ def _alt(curves: Sequence[Curve]) -> str:
     if not curves:
         return "Reliability diagram without any curve."
     if len(curves) > 1:
-        ranked = sorted(curves, key=lambda curve: curve.ece)
+        ranked = sorted(curves, key=lambda curve: curve.table.ece)
         return (
             f"Reliability diagrams of {plural(len(curves), 'method')}, accuracy against confidence in bins: the ECE "
-            f"is smallest for {ranked[0].name} ({percent(ranked[0].ece)}) and largest for {ranked[-1].name} "
-            f"({percent(ranked[-1].ece)})."
+            f"is smallest for {ranked[0].name} ({percent(ranked[0].table.ece)}) and largest for {ranked[-1].name} "
+            f"({percent(ranked[-1].table.ece)})."
         )
     (only,) = curves
     table = only.table
     worst = int(np.nanargmax(table.weight * np.abs(table.gap)))
     return (
         f"Reliability diagram of {only.name}, accuracy against confidence in {plural(table.count.size, 'bin')}: ECE "
-        f"{percent(only.ece)}. Most of it comes from the {plural(int(table.count[worst]), 'sample')} at confidence "
+        f"{percent(table.ece)}. Most of it comes from the {plural(int(table.count[worst]), 'sample')} at confidence "
         f"{percent(table.edges[worst])} to {percent(table.edges[worst + 1])}, which claim "
         f"{percent(table.confidence[worst])} and are right {percent(table.accuracy[worst])} of the time."
     )
@@ -200,7 +195,7 @@ class _Smooth:
     """NaN where the curve would rest on too few samples."""
     samples: NDArray[np.float64]
     """Samples per `STEP` of confidence."""
-    band: SmoothBand | None
+    band: Band | None
 
     @classmethod
     def of(cls, id: str, label: str, confidence: Values, correct: Values, *, fewest: int, band: bool) -> _Smooth:
@@ -283,10 +278,10 @@ def _smooth_line(curve: _Smooth, crowd: Crowd) -> go.Scatter:
     )
 
 
-def _smooth_band(curve: _Smooth, around: SmoothBand) -> go.Scatter:
+def _smooth_band(curve: _Smooth, around: Band) -> go.Scatter:
     low = np.where(np.isfinite(curve.accuracy), around.low, np.nan)
     name = f"{plain(curve.label)}: 95 % band"
-    return band(around.t, low, around.high, curve.look.color, 0.22, name=name, legendgroup=curve.id)
+    return band(curve.t, low, around.high, curve.look.color, 0.22, name=name, legendgroup=curve.id)
 
 
 def _density(curve: _Smooth, crowd: Crowd) -> go.Scatter:

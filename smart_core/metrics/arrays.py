@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,24 +23,12 @@ digits."""
 Values = ArrayLike | Tensor
 """Anything a metric accepts as an array."""
 
+Evaluated = Any
+"""An `Evaluation`, or `Samples` in its place."""
+
 
 class MetricError(CalibrationError, ValueError):
     """Raised if a metric cannot be computed from its arguments; a `ValueError`, as callers of functions expect."""
-
-
-class Evaluated(Protocol):
-    """The part of an `Evaluation` that the functions of `uncertainty` read."""
-
-    @property
-    def confidence(self) -> Any: ...
-    @property
-    def correct(self) -> Any: ...
-    @property
-    def nll(self) -> Any: ...
-    @property
-    def brier(self) -> Any: ...
-    @property
-    def cells(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,27 +20,16 @@ FEWEST_CELLS, MOST_CELLS = 256, 4096
 
 
 @dataclass(frozen=True)
-class ReliabilityBand:
-    """Lower and upper accuracy of each bin; NaN for empty bins."""
+class Band:
+    """Lower and upper accuracy of each bin, or at each place; NaN where there are (practically) no samples."""
 
     low: Vector
     high: Vector
-    level: float
-
-
-@dataclass(frozen=True)
-class SmoothBand:
-    """Lower and upper accuracy at places t; NaN where there are practically no samples."""
-
-    t: Vector
-    low: Vector
-    high: Vector
-    level: float
 
 
 def bootstrap_reliability_band(
     confidence: Values, correct: Values, bins: int = 15, resamples: int = 2000, level: float = 0.95, seed: int = 0
-) -> ReliabilityBand:
+) -> Band:
     """Return the band of the accuracy of each equal-width bin; reweighted, it follows Beta(h + 1/2, n - h + 1/2).
 
     >>> band = bootstrap_reliability_band([0.9] * 20, [1] * 20, bins=2)
@@ -54,7 +43,7 @@ def bootstrap_reliability_band(
     hits = np.bincount(index, weights=a, minlength=bins)
     drawn = np.random.default_rng(seed).beta(hits + 0.5, count - hits + 0.5, size=(resamples, bins))
     low, high = np.quantile(np.where(count > 0, drawn, np.nan), [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return ReliabilityBand(low, high, level)
+    return Band(low, high)
 
 
 def effective_samples(density: Vector, samples: int, sigma: float) -> Vector:
@@ -76,7 +65,7 @@ def smooth_band(
     level: float = 0.95,
     resamples: int = 400,
     seed: int = 0,
-) -> SmoothBand:
+) -> Band:
     """Return the band of the accuracy smoothed by the reflected kernel K_sigma, at even places t from 0 to 1.
 
     Samples share the place of their narrow cell. The added half hit and half miss weigh as much as a sample does at t
@@ -109,4 +98,4 @@ def smooth_band(
     weight_of_hits, weight_of_misses = reweighted(hits), reweighted(misses)
     accuracy = weight_of_hits / (weight_of_hits + weight_of_misses)
     low, high = np.quantile(accuracy, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return SmoothBand(t, low, high, level)
+    return Band(low, high)

@@ -9,11 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from smart_core.metrics.arrays import Values
-from smart_core.metrics.binning import Reliability, reliability
-
-
-def _weighted_absolute_gap(table: Reliability) -> float:
-    return float(np.nansum(table.weight * np.abs(table.gap)))
+from smart_core.metrics.binning import reliability
 
 
 def ece(confidence: Values, correct: Values, bins: int = 15) -> float:
@@ -22,7 +18,7 @@ def ece(confidence: Values, correct: Values, bins: int = 15) -> float:
     >>> round(ece([0.8] * 10, [1] * 7 + [0] * 3), 12)
     0.1
     """
-    return _weighted_absolute_gap(reliability(confidence, correct, bins))
+    return reliability(confidence, correct, bins).ece
 
 
 def adaece(confidence: Values, correct: Values, bins: int = 15) -> float:
@@ -31,7 +27,7 @@ def adaece(confidence: Values, correct: Values, bins: int = 15) -> float:
     >>> round(adaece([0.6, 0.7, 0.8, 0.9], [1, 0, 1, 1], bins=2), 12)
     0.15
     """
-    return _weighted_absolute_gap(reliability(confidence, correct, bins, adaptive=True))
+    return reliability(confidence, correct, bins, adaptive=True).ece
 
 
 def mce(confidence: Values, correct: Values, bins: int = 15) -> float:

@@ -86,6 +86,11 @@ class Reliability:
         """Share of the samples in each bin, n_b / N."""
         return np.asarray(self.count / self.count.sum(), dtype=np.float64)
 
+    @property
+    def ece(self) -> float:
+        """Expected calibration error, sum_b (n_b / N) |gap_b|."""
+        return float(np.nansum(self.weight * np.abs(self.gap)))
+
 
 def reliability(confidence: Values, correct: Values, bins: int = 15, *, adaptive: bool = False) -> Reliability:
     """Return the number of samples, the mean confidence and the accuracy of each bin.

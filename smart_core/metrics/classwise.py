@@ -6,7 +6,7 @@ ECE, (1/K) sum_k sum_b |sum_{i in (k, b)} (p_ik - [y_i = k])| / N, with the equa
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -78,18 +78,12 @@ class ClasswiseHistogram:
             (self.sum_p, value, probs.sum(0, dtype=torch.float64)),
             (self.sum_p2, value**2, squares),
         ):
-            scattered = self._scatter(cell, weights)
+            scattered = _sums(cell, weights, self.count)
             scattered[:, 0] = column_total.cpu().numpy() - scattered.sum(axis=1)
             sums += scattered
         p_label = probs.gather(1, labels[:, None])[:, 0]
-        self.sum_y += self._scatter(labels * self.bins + _bin_of(p_label, edges), None)
+        self.sum_y += _sums(labels * self.bins + _bin_of(p_label, edges), None, self.count)
         self.samples += probs.shape[0]
-
-    def _scatter(self, cell: torch.Tensor, weights: torch.Tensor | None) -> Vector:
-        """Return the sums per (class, bin) of the weights, or of ones, by flat cell number."""
-        sums = torch.bincount(cell, weights, minlength=self.classes * self.bins)
-        # an empty scatter returns integers, whatever the weights
-        return np.asarray(sums.double().cpu().numpy().reshape(self.classes, self.bins))
 
     def per_class(self) -> Vector:
         """Return the binary ECE of each column, (K,)."""
@@ -100,6 +94,12 @@ class ClasswiseHistogram:
     def ece(self) -> float:
         """Return the classwise ECE, the mean of `per_class`."""
         return float(self.per_class().mean())
+
+
+def _sums(place: torch.Tensor, weights: torch.Tensor | None, like: NDArray[Any]) -> NDArray[Any]:
+    """Return the sums of the weights, or of ones, at each flat place of an array of this shape and type."""
+    sums = torch.bincount(place, weights, minlength=like.size)
+    return np.asarray(sums.numpy().reshape(like.shape), dtype=like.dtype)
 
 
 def _bin_of(values: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
@@ -147,18 +147,13 @@ class ClasswiseCells(ClasswiseHistogram):
         cell = _bin_of(probs, edges) + torch.arange(self.classes) * self.bins
         group = torch.from_numpy((_hashed(position, 0) % np.uint64(groups)).astype(np.int64))
         place = group[:, None] * (self.classes * self.bins) + cell
-        total = self._grouped(place.reshape(-1), probs.reshape(-1).double())
+        total = _sums(place.reshape(-1), probs.reshape(-1).double(), self.group_residual)
         uniform = torch.from_numpy((_hashed(position, self.seed + 1) >> np.uint64(11)).astype(np.float64) / 2**53)
         cumulated = probs.double().cumsum(1)
         drawn = torch.searchsorted(cumulated, uniform[:, None] * cumulated[:, -1:])[:, 0].clamp_(max=self.classes - 1)
         for sums, chosen in ((self.group_residual, labels), (self.null_residual, drawn)):
-            sums += total - self._grouped(place.gather(1, chosen[:, None])[:, 0], None)
+            sums += total - _sums(place.gather(1, chosen[:, None])[:, 0], None, sums)
         self.group_count += np.bincount(group.numpy(), minlength=groups)
-
-    def _grouped(self, place: torch.Tensor, weights: torch.Tensor | None) -> NDArray[np.float32]:
-        """Return the sums per group and cell of the weights, or of ones."""
-        sums = torch.bincount(place, weights, minlength=self.group_residual.size)
-        return np.asarray(sums.numpy().reshape(self.group_residual.shape), dtype=np.float32)
 
 
 def group_number(classes: int, bins: int) -> int:

@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,14 +41,6 @@ STEEPEST = 1.5
 """The largest slope of s."""
 
 STEPS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
-
-
-class Probe(Protocol):
-    """psi and its slope, on [0, 1]."""
-
-    def __call__(self, p: Vector, /) -> Vector: ...
-
-    def slope(self, p: Vector, /) -> Vector: ...
 
 
 @dataclass(frozen=True)
@@ -188,7 +179,7 @@ def _chunk(logits: NDArray[np.generic], labels: NDArray[np.int64], temperature: 
     )
 
 
-def probe_contributions(terms: LocalTerms, probe: Probe) -> Vector:
+def probe_contributions(terms: LocalTerms, probe: Plateau) -> Vector:
     """Return p (t_M - <t>_q) (psi'(p) (a - p) - psi(p)) of each sample."""
     p = terms.confidence
     return p * terms.advantage * (probe.slope(p) * (terms.correct - p) - probe(p))
@@ -204,18 +195,18 @@ def nll_derivative(terms: LocalTerms, chosen: BoolArray) -> Estimate:
     return Estimate.of(np.where(chosen, terms.pull, 0.0))
 
 
-def probe_derivative(terms: LocalTerms, chosen: BoolArray, probe: Probe) -> Estimate:
+def probe_derivative(terms: LocalTerms, chosen: BoolArray, probe: Plateau) -> Estimate:
     """Return d/ds E[(a - p_s) psi(p_s)] at s = 1."""
     return Estimate.of(np.where(chosen, probe_contributions(terms, probe), 0.0))
 
 
-def witness(terms: LocalTerms, probe: Probe) -> Estimate:
+def witness(terms: LocalTerms, probe: Plateau) -> Estimate:
     """Return E[(a - p) psi(p)] over all samples; its absolute value is a lower bound of smCE."""
     p = terms.confidence
     return Estimate.of((terms.correct - p) * probe(p))
 
 
-def growth(terms: LocalTerms, chosen: BoolArray, probe: Probe) -> Estimate:
+def growth(terms: LocalTerms, chosen: BoolArray, probe: Plateau) -> Estimate:
     """Return d/ds |E[(a - p_s) psi(p_s)]| at s = 1; it is positive where sharpening the slice raises the witness."""
     rate = probe_derivative(terms, chosen, probe)
     return Estimate(math.copysign(1.0, witness(terms, probe).value) * rate.value, rate.error)
@@ -237,7 +228,7 @@ def scaling_path(
     labels: ArrayLike,
     temperature: ArrayLike,
     chosen: BoolArray,
-    probe: Probe,
+    probe: Plateau,
     steps: Sequence[float] = STEPS,
 ) -> ScalingPath:
     """Return NLL, witness and exact smCE at every s."""

@@ -139,7 +139,7 @@ def playground(
     if largest < MIN_ROWS or seeds < 1:
         raise CalibrationError(f"A playground needs {MIN_ROWS} validation rows and one seed at least.")
     test = simulate(test_rows, classes, law, seed=0)
-    result = _unfitted(ids, sizes, classes, seeds, test, law)
+    result = unfitted(law, classes, test_rows, methods=ids, sizes=sizes, seeds=seeds)
     cells = [(size, seed) for size in range(len(sizes) - 1, -1, -1) for seed in range(seeds)]
     try:
         for (size, seed), span in Run(progress, cancel).each(cells):
@@ -155,29 +155,22 @@ def playground(
     return result
 
 
-def unfitted(law: str | Law, classes: int = 10, rows: int = 2000) -> Playground:
-    """Return the law and the distribution of the margins, before anything is fitted."""
-    return _unfitted((), (), classes, 1, simulate(rows, classes, law, seed=0), law)
-
-
-def _unfitted(
-    ids: tuple[str, ...], sizes: tuple[int, ...], classes: int, seeds: int, test: Simulated, law: str | Law
+def unfitted(
+    law: str | Law,
+    classes: int = 10,
+    rows: int = 2000,
+    *,
+    methods: tuple[str, ...] = (),
+    sizes: tuple[int, ...] = (),
+    seeds: int = 1,
 ) -> Playground:
-    shape = (len(ids), len(sizes), seeds)
+    """Return the law and the distribution of the margins of simulated rows, before anything is fitted."""
+    test, shape = simulate(rows, classes, law, seed=0), (len(methods), len(sizes), seeds)
     high = float(np.quantile(test.margin, 0.999))
     x = np.linspace(0.0, high, POINTS)
     count, edges = np.histogram(np.minimum(test.margin, high), bins=40, range=(0.0, high))
-    return Playground(
-        ids,
-        sizes,
-        classes,
-        np.full(shape, np.nan),
-        np.full(shape, np.nan),
-        x,
-        law_at(law, x),
-        edges,
-        count / count.sum(),
-    )
+    error, conditional = np.full(shape, np.nan), np.full(shape, np.nan)
+    return Playground(methods, sizes, classes, error, conditional, x, law_at(law, x), edges, count / count.sum())
 
 
 def law_at(law: str | Law, margin: Vector) -> Vector:

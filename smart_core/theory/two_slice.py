@@ -278,13 +278,7 @@ def underconfident_range(terms: LocalTerms, chosen: BoolArray, over: Range, step
     residual = np.bincount(place, weights=r, minlength=cells)
     edges = np.arange(cells + 1) / cells
     free = (edges[1:] <= over[0] + 1e-9) | (edges[:-1] >= over[1] - 1e-9)
-    best, found = -math.inf, (0.0, float(edges[1]))
-    for first in range(cells):
-        total = 0.0
-        for last in range(first, cells):
-            if not free[last]:
-                break
-            total += residual[last]
-            if total > best and (residual[first : last + 1] != 0).any():
-                best, found = total, (float(edges[first]), float(edges[last + 1]))
-    return found
+    spans = [span for span in combinations(range(cells + 1), 2) if free[slice(*span)].all()]
+    held = [span for span in spans if residual[slice(*span)].any()]
+    first, last = max(held, key=lambda span: residual[slice(*span)].sum(), default=(0, 1))
+    return float(edges[first]), float(edges[last])
