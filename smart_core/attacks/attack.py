@@ -173,14 +173,13 @@ class _Queue:
 def _predict(model: Model, pixels: Tensor, batch_size: int, device: torch.device, run: Run) -> tuple[Tensor, bool]:
     """Return the model's predictions (N,), and whether its logits have a gradient with respect to the images."""
     found: list[Tensor] = []
-    differentiable = True
+    differentiable = False
     for rows in torch.arange(len(pixels)).split(batch_size):
         run.tick(PREDICTING * int(rows[0]) / len(pixels), "predicting")
         batch = pixels[rows].to(device)
         with torch.set_grad_enabled(not found):  # the first batch shows whether there is a gradient
             logits = logits_of(model, batch.requires_grad_(not found))
-        if not found:
-            differentiable = logits.requires_grad
+        differentiable |= logits.requires_grad
         if not bool(torch.isfinite(logits).all()):
             raise AttackError("The model's logits are not finite on the unchanged images; check weights and images.")
         found.append(logits.detach().argmax(dim=1).cpu())
@@ -201,10 +200,8 @@ def _checked(images: Any, search: Search) -> Tensor:
 
 def _home(model: Model) -> torch.device:
     """Return the device of a module's parameters or buffers; the CPU for anything else."""
-    if isinstance(model, nn.Module):
-        for tensor in (*model.parameters(), *model.buffers()):
-            return tensor.device
-    return torch.device("cpu")
+    tensors = (*model.parameters(), *model.buffers()) if isinstance(model, nn.Module) else ()
+    return tensors[0].device if tensors else torch.device("cpu")
 
 
 @contextmanager

@@ -24,22 +24,13 @@ Table = TypeVar("Table", bound=SeedTable)
 DEFAULT = (0.05, 1e-3)
 """The paper's sigma and delta."""
 
-NUMBERS = {
-    "SMART_ece_compare_with_training_time_methods": 2,
-    "additional_training_ece": 3,
-    "imagenet_ece_losses": 4,
-    "Ablation_study_for_alternative_input": 5,
-    "imagenet_resnet_runtime": 6,
-    "comparison_ECE_full": 7,
-    "accuracy_comparison": 8,
-    "adaece_comparison_updated": 9,
-    "accuracy_compare_with_training_time_methods": 10,
-    "adaece_compare_with_training_time_methods": 11,
-    "cece_compare_with_training_time_methods": 12,
-    "nll_compare_with_training_time_methods": 13,
-    "hyperparam_resnet50": 14,
-    "hyperparam_vitb16": 15,
-}
+LABELS = """
+SMART_ece_compare_with_training_time_methods additional_training_ece imagenet_ece_losses
+Ablation_study_for_alternative_input imagenet_resnet_runtime comparison_ECE_full accuracy_comparison
+adaece_comparison_updated accuracy_compare_with_training_time_methods adaece_compare_with_training_time_methods
+cece_compare_with_training_time_methods nll_compare_with_training_time_methods hyperparam_resnet50 hyperparam_vitb16
+"""
+NUMBERS = {label: number for number, label in enumerate(LABELS.split(), start=2)}
 """Label of a table -> its number in the paper."""
 
 ALIASES = {"ImageNet": "ImageNet-1K", "ImageNet-Sketch": "ImageNet-S"}

@@ -44,26 +44,22 @@ def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     >>> without_formulas(pd.DataFrame({"group": ["=1+1", "-5", "fog"]}))["group"].tolist()
     ["'=1+1", '-5', 'fog']
     """
-    texts = [column for column, kind in enumerate(frame.dtypes) if kind.kind not in "biufcmM"]
-    touched = [column for column in texts if any(map(_runs, frame.iloc[:, column]))]
-    names = [f"'{name}" if _runs(name) else name for name in frame.columns]
-    if not touched and names == list(frame.columns):
-        return frame
-    safe = frame.copy()
-    for column in touched:
-        safe.isetitem(column, [f"'{cell}" if _runs(cell) else cell for cell in frame.iloc[:, column]])
-    safe.columns = names
+    safe = frame.rename(columns=_as_text)
+    for column, kind in enumerate(frame.dtypes):
+        if kind.kind not in "biufcmM":
+            safe.isetitem(column, [_as_text(cell) for cell in frame.iloc[:, column]])
     return safe
 
 
-def _runs(cell: Any) -> bool:
+def _as_text(cell: Any) -> Any:
+    """The cell, or text that would run as a formula with an apostrophe before it."""
     if not isinstance(cell, str) or not cell.startswith(FORMULA):
-        return False
+        return cell
     try:
         float(cell)
     except ValueError:
-        return True
-    return False
+        return f"'{cell}"
+    return cell
 
 
 def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.errors import CalibrationError
-from smart_core.figures.chart import Array, Chart, Look, band, lay_out
+from smart_core.figures.chart import Array, Chart, Look, band, lay_out, line
 from smart_core.figures.theme import SERIES, ink
 from smart_core.formatting import plural, shorten
 from smart_core.theory.margin_bounds import TargetStudy, bound_slopes
@@ -64,19 +64,16 @@ def _bound_traces(study: TargetStudy) -> list[go.Scatter]:
     m = np.geomspace(start, max(float(margin.max()), start * 1.01), LINE_POINTS)
     low, high = bound_slopes(study.target, study.classes)
     top = m * high if math.isfinite(high) else np.full(m.shape, float(study.temperature.max()) * 10)
-    lines = _bound_lines(m, low, high, 2)
-    for line in lines:
-        line.hovertemplate = f"margin %{{x:.2f}}<br>{line.name} %{{y:.3f}}<extra></extra>"
-    return [band(m, m * low, top, SERIES[0].color, 0.14, name="feasible"), *lines]
+    return [band(m, m * low, top, SERIES[0].color, 0.14, name="feasible"), *_bound_lines(m, low, high, 2)]
 
 
 def _bound_lines(m: Array, low: float, high: float, width: float) -> list[go.Scatter]:
-    ends = [("lower bound", low, SERIES[0].dash), ("upper bound", high, "7px,3px")]
-    return [
-        go.Scatter(x=m, y=m * slope, mode="lines", name=name, line={**SERIES[0].line(), "width": width, "dash": dash})
-        for name, slope, dash in ends
-        if math.isfinite(slope)
-    ]
+    lines = []
+    for name, slope, dash in (("lower bound", low, SERIES[0].dash), ("upper bound", high, "7px,3px")):
+        if math.isfinite(slope):
+            hover = f"margin %{{x:.2f}}<br>{name} %{{y:.3f}}<extra></extra>"
+            lines.append(line(m, m * slope, name, SERIES[0].color, width, dash, hovertemplate=hover))
+    return lines
 
 
 def feasible_chart(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -118,12 +119,7 @@ class ObjectiveSpec:
 
     def bind(self, **settings: float) -> Objective:
         """The objective with its own settings filled in; those it does not use are left out."""
-        own = {name: settings[name] for name in self.uses}
-
-        def bound(profile: Profile, beta: Tensor) -> Tensor:
-            return self.function(profile, beta, **own)
-
-        return bound
+        return partial(self.function, **{name: settings[name] for name in self.uses})
 
 
 OBJECTIVES: dict[str, ObjectiveSpec] = {
