@@ -129,7 +129,10 @@ def temperature_curve(
     methods = _one_method(calibrators, part.logits)
     values = scalar_indicator(indicator, part.logits)
     known = None if validation is None else scalar_indicator(indicator, validation.logits)
-    low, high = _range(values if known is None else np.concatenate([values, known]))
+    both = values if known is None else np.concatenate([values, known])
+    low, high = float(both.min()), float(both.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
     exact = all(isinstance(each, SMART) and each.indicator == indicator for each in methods)
     bin_low = bin_high = None
     if exact:
@@ -189,12 +192,6 @@ def _one_method(calibrators: Sequence[Calibrator], logits: NDArray[np.float32]) 
     if len(labels) > 1:
         raise CalibrationError(f"A curve is of one method; {' and '.join(labels)} were given. Make a curve of each.")
     return found
-
-
-def _range(values: Vector) -> tuple[float, float]:
-    """Smallest and largest value, widened if all are equal."""
-    low, high = float(values.min()), float(values.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
 def _binned(values: Vector, samples: Vector, points: int) -> tuple[Vector, Vector, Vector, Vector]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from smart_core import __version__
 from smart_core.cli import (
     apply,
     attack,
@@ -94,14 +95,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Judge and repair a classifier's confidence from its logits.",
         epilog="Each command has its own --help. FILE may be sample:NAME, a sample that comes with the program.",
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS.values():
         command.add(commands)
     return parser
-
-
-def _version() -> str:
-    from smart_core import __version__
-
-    return __version__

@@ -37,7 +37,9 @@ def hardness_scatter(result: Hardness, *, trend_bins: int | None = 10, **look: U
     50
     """
     total, dark = len(result.value), look.get("dark", False)
-    drawn = _drawn(total)
+    drawn = np.arange(total)
+    if total > POINTS_UP_TO:  # an even sample, over the density of all
+        drawn = np.sort(np.random.default_rng(0).choice(total, SAMPLE, replace=False))
     figure = go.Figure()
     if total > POINTS_UP_TO:
         figure.add_trace(_density(result, dark))
@@ -58,13 +60,6 @@ def hardness_scatter(result: Hardness, *, trend_bins: int | None = 10, **look: U
     figure.update_xaxes(title_text=INDICATORS[result.indicator].label.lower(), nticks=7)
     figure.update_yaxes(title_text="C&W L2 distance", nticks=6, rangemode="tozero")
     return Chart(figure, _alt(result, len(drawn)), _table(result, drawn), "hardness")
-
-
-def _drawn(total: int) -> NDArray[np.int64]:
-    """All samples, or an even sample of them where they are too many for points."""
-    if total <= POINTS_UP_TO:
-        return np.arange(total)
-    return np.sort(np.random.default_rng(0).choice(total, SAMPLE, replace=False))
 
 
 def _points(

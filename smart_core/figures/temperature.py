@@ -106,10 +106,6 @@ def _spread(curve: TemperatureCurve) -> tuple[Vector, Vector]:
     return curve.temperature.min(axis=0), curve.temperature.max(axis=0)
 
 
-def _legend_name(name: str, curve: TemperatureCurve) -> str:
-    return f"{plain(name)}, r = {curve.r:.2f}" if np.isfinite(curve.r) else f"{plain(name)}, one T for all"
-
-
 def _seeds_drawn(curves: Curves, curve: TemperatureCurve) -> Vector:
     """The seeds' own lines (seeds, P): those of a single exact curve, where they are more than one and not many."""
     wanted = len(curves) == 1 and curve.exact and 1 < len(curve.temperature) <= SEED_LINES_UP_TO
@@ -127,7 +123,11 @@ def _curve_traces(
         group = f"{name}: shade" if alone else name
         traces.append(band(curve.x, low, high, look.color, 0.18, name=words, legendgroup=group, showlegend=alone))
     if len(seed_lines):
-        traces.append(_seed_lines(curve.x, seed_lines, look, name))
+        # every seed's line in one trace, with a gap between two
+        both = np.broadcast_to(curve.x, seed_lines.shape), seed_lines
+        x, y = (np.pad(lines, ((0, 0), (0, 1)), constant_values=np.nan).ravel() for lines in both)
+        thin = translucent(look.color, 0.5)
+        traces.append(line(x, y, "each seed", thin, 1, legendgroup=name, showlegend=False))
     inside = curve.supported
     traces.append(_mean_line(name, curve, look, np.where(inside, curve.mean, np.nan), dash=look.dash, showlegend=True))
     if not inside.all():
@@ -149,7 +149,7 @@ def _mean_line(
         mode="lines+markers" if len(curve.x) < 8 else "lines",
         line={**look.line(), "dash": dash},
         marker=marker(look),
-        name=_legend_name(name, curve),
+        name=f"{plain(name)}, " + (f"r = {curve.r:.2f}" if np.isfinite(curve.r) else "one T for all"),
         legendgroup=name,
         showlegend=showlegend,
         customdata=curve.std if spread else None,
@@ -158,13 +158,6 @@ def _mean_line(
             f"<extra>{plain(name)}</extra>"
         ),
     )
-
-
-def _seed_lines(at: Vector, lines: Vector, look: Style, name: str) -> go.Scatter:
-    """Every seed's line in one trace, with a gap between two."""
-    x = [value for _ in lines for value in (*at.tolist(), None)]
-    y = [value for each in lines for value in (*each.tolist(), None)]
-    return line(x, y, "each seed", translucent(look.color, 0.5), 1, legendgroup=name, showlegend=False)
 
 
 def _density(name: str, curve: TemperatureCurve, look: Style, *, alone: bool) -> go.Bar | go.Scatter:

@@ -79,15 +79,14 @@ def cell_sums(metric: str, confidence: FloatArray, correct: Vector, bins: int) -
     return CellSums(index, r, share, mean_p, mean_p2, gap)
 
 
-def _cross_covariance(a: CellSums, b: CellSums) -> Matrix:
-    """Return N times the covariance of the cell sums of two sets of confidences on the same samples, (C_a, C_b)."""
-    products = np.bincount(a.index * b.cells + b.index, a.residual * b.residual, minlength=a.cells * b.cells)
-    return np.asarray(products.reshape(a.cells, b.cells) / a.samples - np.outer(a.gap, b.gap))
-
-
 def joint_covariance(parts: list[CellSums]) -> Matrix:
     """Return N times the covariance of all cell sums of all parts, one after the other."""
-    return np.block([[_cross_covariance(a, b) for b in parts] for a in parts])
+
+    def between(a: CellSums, b: CellSums) -> Matrix:
+        products = np.bincount(a.index * b.cells + b.index, a.residual * b.residual, minlength=a.cells * b.cells)
+        return products.reshape(a.cells, b.cells) / a.samples - np.outer(a.gap, b.gap)
+
+    return np.block([[between(a, b) for b in parts] for a in parts])
 
 
 def correlated_normals(covariance: Matrix, draws: int, generator: np.random.Generator) -> Matrix:
