@@ -42,23 +42,6 @@ class ProgressBar:
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[Event]:
-    """Yield a token that the interrupt key sets, so that a study ends with its finished part; a second press aborts.
-
-    SIGTERM does the same.
-    """
-    token = Event()
-
-    def press(number: int, frame: FrameType | None) -> None:
-        if token.is_set():
-            raise KeyboardInterrupt
-        token.set()
-
-    with handling(press, signal.SIGINT, signal.SIGTERM):
-        yield token
-
-
-@contextmanager
 def handling(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
     """Handle these signals in the block; outside the main thread, where Python does not allow it, do nothing."""
     before = {each: signal.signal(each, handler) for each in signals if current_thread() is main_thread()}
@@ -71,10 +54,19 @@ def handling(handler: Callable[[int, FrameType | None], Any], *signals: signal.S
 
 @contextmanager
 def running() -> Iterator[Run]:
-    """Yield a `Run` whose progress is shown as a bar and which the interrupt key cancels."""
-    bar = ProgressBar()
+    """Yield a `Run` whose progress is shown as a bar.
+
+    The interrupt key or SIGTERM cancels it, so that a study ends with its finished part; a second one aborts.
+    """
+    bar, token = ProgressBar(), Event()
+
+    def press(number: int, frame: FrameType | None) -> None:
+        if token.is_set():
+            raise KeyboardInterrupt
+        token.set()
+
     try:
-        with stop_on_interrupt() as token:
+        with handling(press, signal.SIGINT, signal.SIGTERM):
             yield Run(bar, token)
     finally:
         bar.close()

@@ -48,10 +48,10 @@ def certificate_chart(certificates: Mapping[str, Certificate], **look: Unpack[Lo
     figure.update_layout(legend={"traceorder": "normal", "font": {"size": 13}})
     figure.update_yaxes(autorange="reversed", tickmode="linear", dtick=1, categoryorder="array", categoryarray=both)
     figure.update_xaxes(title_text="terms of the bound on smCE", rangemode="tozero", nticks=6)
-    return Chart(figure, _alt(certificates), certificate_table(certificates), "certificate")
+    return Chart(figure, _alt(certificates), _table(certificates), "certificate")
 
 
-def certificate_table(certificates: Mapping[str, Certificate]) -> pd.DataFrame:
+def _table(certificates: Mapping[str, Certificate]) -> pd.DataFrame:
     """One inequality per row: both sides, the slack, and whether it holds."""
     steps = [(id, step) for id, found in certificates.items() for step in found.steps()]
     rows = [(id, one.source, one.statement, one.left, one.right, one.slack, one.holds) for id, one in steps]

@@ -156,7 +156,7 @@ def test_rows_without_interval_floor_or_value() -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_twenty_rows_and_odd_names(dark: bool) -> None:
+def test_many_rows_and_odd_names(dark: bool) -> None:
     ids = [*palette(), "mine", "other", NASTY]
     chart = leaderboard_plot(comparison(*(row(id, [0.01 + i / 1000]) for i, id in enumerate(ids))), dark=dark)
     assert len(order(chart)) == len(ids)
