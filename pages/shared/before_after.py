@@ -10,7 +10,7 @@ from pages.shared.session import MAX_DATASETS
 from smart_core import Evaluation, LogitSet
 from smart_core.evaluation import metric_value
 from smart_core.figures import Curve, reliability_diagram
-from smart_core.metrics import reliability
+from smart_core.metrics.binning import reliability
 
 HEIGHT = 330
 """Pixels of a chart: both are on the first screen."""

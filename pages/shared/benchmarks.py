@@ -22,7 +22,7 @@ from smart_core.experiments.benchmark_result import Benchmark
 from smart_core.experiments.model_pair import ModelPair, same_test_labels
 from smart_core.figures import Curve, reliability_diagram
 from smart_core.formatting import plural
-from smart_core.metrics import reliability
+from smart_core.metrics.binning import reliability
 from smart_core.progress import Run
 
 KIND = "benchmark"

@@ -12,7 +12,7 @@ from smart_core.errors import CalibrationError
 from smart_core.evaluation import HEADLINE, Evaluation, evaluate
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import fit_method
-from smart_core.metrics import Difference, paired_difference
+from smart_core.metrics.uncertainty import Difference, paired_difference
 from smart_core.progress import Run
 from smart_core.types import IntArray
 

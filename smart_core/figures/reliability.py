@@ -11,19 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from smart_core.figures.chart import (
-    SHARES,
-    Chart,
-    Crowd,
-    Look,
-    band,
-    bars,
-    diagonal,
-    joined,
-    lay_out,
-    outline,
-    panels,
-)
+from smart_core.figures.chart import SHARES, Chart, Crowd, Look, band, bars, diagonal, joined, lay_out, outline, panels
 from smart_core.figures.chart import curve as method_curve
 from smart_core.figures.theme import Style, plain, style, translucent
 from smart_core.formatting import percent, plural

@@ -27,11 +27,7 @@ CHARACTERS_UP_TO = 32
 
 
 def reduction_bars(
-    shift: Shift,
-    metric: str | None = None,
-    *,
-    horizontal: bool | None = None,
-    **look: Unpack[Look],
+    shift: Shift, metric: str | None = None, *, horizontal: bool | None = None, **look: Unpack[Look]
 ) -> Chart:
     """The share of the uncalibrated error that each method removes in each group: 100 % is all, below 0 is harm.
 
