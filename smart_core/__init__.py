@@ -10,10 +10,9 @@ True
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
-
-from smart_core.lazy import attach
 
 __version__ = "0.1.0"
 
@@ -30,6 +29,26 @@ The libraries read these variables when they are loaded, so they are set before 
 
 for _name, _value in SLEEPING_THREADS.items():
     os.environ.setdefault(_name, _value)
+
+
+def attach(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package whose names are imported on first use.
+
+    `names` are the public names of each of its modules.
+
+    >>> getattr_, dir_, all_ = attach("smart_core.metrics", {"binned": "ece mce", "proper": "nll"})
+    >>> all_, getattr_("mce").__module__
+    (['ece', 'mce', 'nll'], 'smart_core.metrics.binned')
+    """
+    homes = {name: f"{package}.{module}" for module, listed in names.items() for name in listed.split()}
+
+    def get(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get, lambda: sorted(homes), sorted(homes)
+
 
 _own, _names, _ = attach(
     __name__,

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 ENGINE = ROOT / "smart_core"
 
 LAYERS = [
-    {"errors", "lazy", "types"},
+    {"errors", "types"},
     {"progress", "device", "formatting"},
     {"kernels", "data"},
     {"fitting", "metrics"},

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from smart_core import attach
 from smart_core.errors import ExportError, SmartError
-from smart_core.lazy import attach
 
 if TYPE_CHECKING:
     from smart_core.calibrators import Calibrator

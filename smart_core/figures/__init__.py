@@ -4,7 +4,7 @@ Each returns a `Chart`: the figure, its words, and the numbers it draws. A modul
 first used.
 """
 
-from smart_core.lazy import attach
+from smart_core import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,

@@ -5,7 +5,7 @@ differences and ties are in `uncertainty`. A module is loaded when one of its na
 import.
 """
 
-from smart_core.lazy import attach
+from smart_core import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
