@@ -12,7 +12,7 @@ from smart_core.data.partition import partition
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import percent, plural
-from smart_core.metrics import Interval, interval, noise_floor
+from smart_core.metrics.uncertainty import Interval, interval, noise_floor
 from smart_core.types import IntArray
 
 
