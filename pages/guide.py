@@ -150,12 +150,17 @@ st.table(pd.DataFrame(rows).set_index("method"))
 st.header("Files")
 st.markdown(
     f"""
-npz, npy, pt, safetensors, csv, tsv, parquet, feather, mat, and pickles of published logits. Files cannot run code. If a
-file cannot be used, a message says what is wrong with it and how to fix it.
+npz, npy, pt, safetensors, csv, tsv, parquet, feather, HDF5, mat, JSON, JSON lines, zarr, and pickles of published
+logits, also compressed (gz, bz2, xz, zst). Files cannot run code. If a file cannot be used, a message says
+what is wrong with it and how to fix it.
 
 - **One bundle** with `val_logits`, `val_labels`, `test_logits`, `test_labels`; or with `logits` and `labels`, which are
   split at random, stratified by class. Other common names work too: `scores`, `probs`, `targets`, `y_true`, ...
 - **A logit file and its label file**, or **validation and test files**.
+- **A folder of numbered pieces**, which are joined: `logits_00.npy`, `part-*.parquet`, `predictions_0.pt` with
+  `batch_indices_0.pt` of each rank.
+- **Several experiments**, in the groups of an HDF5 file or zarr store or in a folder per model: Start asks for one.
+- **Samples of lm-evaluation-harness** (`--log_samples`): the log-likelihood of each choice is its logit.
 - Logits have a row per sample and a column per class. For probabilities, the logarithm is taken. Labels are class
   indices, one-hot rows or class names.
 - Optional: `*_features`, `head_weight` and `head_bias` (GC, ProCal, FC); `*_cw_l2`, attack distances (Hardness);

@@ -21,6 +21,7 @@ from pages.shared.components import plain_text, python_code
 from pages.shared.session import MAX_SPLIT_SEED, SERVER_FILES, SPLIT_PERCENT, Split
 from pages.shared.uploads import UploadedFiles
 from smart_core.data import ArrayInfo
+from smart_core.data.formats import READABLE
 from smart_core.errors import LogitFileError
 from smart_core.formatting import bytes_text
 
@@ -61,20 +62,34 @@ def choose_files() -> UploadedFiles:
         whole = st.file_uploader(
             "Your file: one bundle, or a logit file with its label file",
             key="start-files",
-            help="npz, npy, pt, safetensors, csv, tsv, parquet, feather, mat, or a pickle of published logits. "
+            help=f"{READABLE}; text also compressed (gz, bz2, xz, zst). Numbered files are joined. "
             "Files cannot run code. The formats are described on the Guide page.",
             **common,
         )
-        files = uploads.from_browser(whole=whole)
+        files = uploads.from_browser(whole=whole) if whole else choose_folder(common)
     st.toggle(
         "Separate validation and test files",
         key="start-apart",
         help="If off, the names of the files and arrays tell validation from test.",
     )
-    if uploads.dropped("start-val", "start-test", "start-files"):
+    if uploads.dropped("start-val", "start-test", "start-files", "start-folder"):
         limit = bytes_text(uploads.MAX_UPLOADED)
         st.warning(f"The server keeps {limit} of uploads per session and has dropped your oldest file; remove it here.")
     return choose_server_files() or files
+
+
+def choose_folder(common: dict[str, Any]) -> UploadedFiles:
+    """Ask for a folder: pieces of arrays or tables, a zarr store, results of lm-evaluation-harness."""
+    with st.expander("A folder of files", expanded=bool(st.session_state.get("start-folder"))):
+        return uploads.from_folder(
+            st.file_uploader(
+                "A folder with the pieces of one set, or with a folder per model",
+                key="start-folder",
+                help="Such as predictions_0.pt with batch_indices_0.pt, part-*.parquet, a zarr store, or the samples "
+                "that lm-evaluation-harness logs.",
+                **common | {"accept_multiple_files": "directory"},
+            )
+        )
 
 
 def choose_server_files() -> UploadedFiles | None:

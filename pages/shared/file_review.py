@@ -38,9 +38,10 @@ def read(files: UploadedFiles) -> ReadResult | None:
         result = _first_read(files) if chosen is None else loading.read(files, chosen, _document)
     st.session_state[session.READ_RESULT] = result
     if result.data is not None:
-        ids, earlier = st.session_state.get(session.READ_KEY, (None, None))
-        key = datasets.add(result.data, files.names, result.options, earlier if ids == files.ids else None)
-        st.session_state[session.READ_KEY] = (files.ids, key)
+        read, earlier = st.session_state.get(session.READ_KEY, (None, None))
+        now = (files.ids, result.options.get("group"))  # another experiment is another data set
+        key = datasets.add(result.data, files.names, result.options, earlier if read == now else None)
+        st.session_state[session.READ_KEY] = (now, key)
         st.rerun()
     return result
 
@@ -72,7 +73,9 @@ def _read_again(file_ids: tuple[str, ...], options: loading.Options) -> None:
 def show_error(result: ReadResult) -> None:
     """Show why the files cannot be used, and the ways to fix it."""
     if result.error is not None:
-        st.error(plain_text(result.error.sentence(loading.fix_text)))
+        show = st.info if result.asks_for_group else st.error
+        show(plain_text(result.error.sentence(loading.fix_text)))
+    _group_picker(result)
     if not datasets.empty():
         st.caption(f"{plain_text(datasets.current_title())} is still selected.")
     _fix_buttons(result, result.fixes)
@@ -85,6 +88,7 @@ def show_error(result: ReadResult) -> None:
 
 def show_data_set(result: ReadResult) -> None:
     """Show what was found in the files, which choices were made automatically, and how to change them."""
+    _group_picker(result)
     for number, notice in enumerate(result.data.notices if result.data is not None else ()):
         st.info(plain_text(notice.text))
         fix = loading.button_fix(notice)
@@ -95,6 +99,28 @@ def show_data_set(result: ReadResult) -> None:
         st.button("Detect automatically", key="start-understand", on_click=_read_again, args=(result.file_ids, {}))
     show_arrays(result.arrays)
     _role_form(result)
+
+
+def _group_picker(result: ReadResult) -> None:
+    """Ask which of several experiments to read; each becomes a data set of its own."""
+    if not result.groups:
+        return
+    others = {name: value for name, value in result.options.items() if name not in ("group", "roles")}
+
+    def choose() -> None:
+        if group := st.session_state["start-group"]:
+            _read_again(result.file_ids, {**others, "group": group})
+
+    chosen = result.options.get("group")
+    st.selectbox(
+        "Experiment",
+        result.groups,
+        index=result.groups.index(chosen) if chosen in result.groups else None,
+        placeholder=f"Choose one of {len(result.groups):,}",
+        key="start-group",
+        on_change=choose,
+        help="The file or folder holds several. Each one that you choose stays open as a data set of its own.",
+    )
 
 
 def show_arrays(arrays: list[ArrayInfo]) -> None:

@@ -22,10 +22,13 @@ VALID: dict[str, Callable[[Any], bool]] = {
     "labels_start_at": lambda value: value in (0, 1) and not isinstance(value, bool),
     "transposed": lambda value: isinstance(value, bool),
     "values": lambda value: value in ("logits", "probabilities"),
+    "group": lambda value: isinstance(value, str) and 0 < len(value) <= MAX_GROUP,
     "roles": lambda value: isinstance(value, dict) and all(isinstance(item, str | None) for item in value.values()),
 }
 """The options that a URL may contain, and a check of each value."""
 
+MAX_GROUP = 1000
+"""Characters in the name of an experiment."""
 IGNORE = "ignore"
 """The role of an array that is not used."""
 
@@ -39,6 +42,13 @@ class ReadResult:
     arrays: list[ArrayInfo]
     data: sc.LogitSet | None = None
     error: LogitFileError | None = None
+    groups: tuple[str, ...] = ()
+    """The experiments in the files, if there are several."""
+
+    @property
+    def asks_for_group(self) -> bool:
+        """Whether nothing was read because one of several experiments must be chosen."""
+        return self.error is not None and Fix("group") in self.error.fixes
 
     @property
     def fixes(self) -> list[Cure]:
@@ -60,16 +70,18 @@ def read(
 ) -> ReadResult:
     """Read the files with these options; an error is returned in the result, never raised."""
     arrays: list[ArrayInfo] = []
+    groups: tuple[str, ...] = ()
     try:
         document = document_of(files)
-        arrays = document.describe(options.get("roles"))
-        return ReadResult(files.ids, options, arrays, data=document.load(**options))
+        groups = tuple(document.groups)
+        arrays = document.describe(options.get("roles"), options.get("group"))
+        return ReadResult(files.ids, options, arrays, document.load(**options), groups=groups)
     except LogitFileError as error:
         error.__traceback__ = error.__context__ = None  # their frames hold the content of the files
-        return ReadResult(files.ids, options, arrays, error=error)
+        return ReadResult(files.ids, options, arrays, error=error, groups=groups)
     except MemoryError:
         too_large = LogitFileError("The files do not fit into the server's memory", "save fewer rows")
-        return ReadResult(files.ids, options, arrays, error=too_large)
+        return ReadResult(files.ids, options, arrays, error=too_large, groups=groups)
 
 
 def button_fix(notice: sc.Notice) -> Cure | None:
@@ -132,4 +144,5 @@ def fix_text(fix: Fix) -> str:
         "test": "upload the test file as well",
         "splits": "upload validation and test as separate files",
         "values": "choose below what they are",
+        "group": "choose one below",
     }[fix.option]

@@ -14,14 +14,18 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 
 from smart_core.data.formats import EXTENSIONS
-from smart_core.data.formats.raw import MAX_CHARACTERS
+from smart_core.data.formats.raw import MAX_CHARACTERS, extension_of
+from smart_core.data.source import Folder
 from smart_core.errors import LogitFileError
 
 FOLDER_VARIABLE = "SMART_DATA_FOLDER"
 """Environment variable: the folder of the server whose files users may open."""
 
-MAX_FILES = 8
-"""Files that may make up one data set."""
+MAX_FILES = 200
+"""Files that may make up one data set: pieces of arrays or tables, numbered."""
+
+MAX_PATH = 1000
+"""Characters of the path of a file in an uploaded folder."""
 
 MAX_UPLOADED = 2 << 30
 """Bytes of uploads that the server keeps for one session."""
@@ -29,8 +33,8 @@ MAX_UPLOADED = 2 << 30
 MAX_LISTED = 500
 """Files of the server's folder that are listed."""
 
-File = Path | tuple[str, bytes]
-"""A file of the server, or the name and content of an uploaded one."""
+File = Path | tuple[str, bytes] | Folder
+"""A file of the server, the name and content of an uploaded one, or an uploaded folder."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,17 @@ def from_browser(**parts: Sequence[Any]) -> UploadedFiles:
             for part, items in parts.items()
         },
     )
+
+
+def from_folder(items: Sequence[Any]) -> UploadedFiles:
+    """Return an uploaded folder; the names of its files are paths that begin with its own name."""
+    if not items:
+        return UploadedFiles()
+    paths = [PurePosixPath(item.name[:MAX_PATH]).parts for item in items]
+    name = paths[0][0] if len(paths[0]) > 1 else "folder"
+    files = [("/".join(path[1:] or path), item.getvalue()) for path, item in zip(paths, items, strict=True)]
+    ids = tuple(f"folder {item.file_id}" for item in items)
+    return UploadedFiles((Folder(name, files),), ids=ids, names={"whole": (name[:MAX_CHARACTERS],)})
 
 
 class LimitedUploads(MemoryUploadedFileManager):
@@ -131,7 +146,7 @@ def server_files(folder: Path) -> list[str]:
 
 def _is_logit_file(path: Path) -> bool:
     # in a folder that may be listed but not entered, `os.path` returns False where `Path` raises
-    return path.suffix.lower() in EXTENSIONS and os.path.isfile(path) and not os.path.islink(path)
+    return extension_of(path.name) in EXTENSIONS and os.path.isfile(path) and not os.path.islink(path)
 
 
 def _is_unicode(name: str) -> bool:

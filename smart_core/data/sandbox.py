@@ -3,7 +3,7 @@
 A fork server, started once and kept warm with the file readers loaded, forks one child for every `Sandbox`. The child
 receives the files, answers calls until its `Sandbox` is closed, and never outlives a limit:
 
-    memory       RLIMIT_AS: 800 MB, or four times the files if that is more, beyond the files and the readers themselves
+    memory       RLIMIT_AS: 750 MB, or four times the files if that is more, beyond the files and the readers themselves
     CPU time     ITIMER_PROF: 4 s per call, or 1 s for every 10 MB of the files if that is more
     wall time    ITIMER_REAL: twelve times that, and two minutes between calls
     descriptors  RLIMIT_NOFILE of 0 while it works: no new file, no socket, no process with pipes
@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 with contextlib.suppress(ImportError):  # on Windows, where nothing here runs
     import resource
 
-MEMORY_BYTES = 800_000_000
-"""With the readers, which take 150 MB, less than 1 GB."""
+MEMORY_BYTES = 750_000_000
+"""With the readers, which take up to 200 MB, less than 1 GB."""
 MEMORY_PER_FILE_BYTE = 4
 CPU_SECONDS = 4.0
 BYTES_PER_CPU_SECOND = 10_000_000

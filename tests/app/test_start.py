@@ -18,6 +18,7 @@ from smart_core.data.sandbox import Sandbox
 from smart_core.formatting import percent
 from tests.app.driver import ece_of, open_page
 from tests.conftest import ROOT
+from tests.data.containers import hdf5
 
 ROWS, CLASSES = 400, 4
 
@@ -68,6 +69,33 @@ def sample_ece() -> float:
     """Return the ECE of the uncalibrated digits network on test."""
     with np.load(sample_logits.path("digits")) as bundle:
         return ece_of(softmax(bundle["test_logits"].astype(np.float64), axis=1), bundle["test_labels"])
+
+
+def test_one_of_several_experiments_is_chosen(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+    experiments = {f"{model}/{name}": array for model in ("resnet", "vit") for name, array in arrays.items()}
+    experiments["vit/logits"] = arrays["logits"] + 1
+    drop(app, ("benchmark.h5", hdf5(experiments)))
+    assert next(iter(app.info)).value.endswith("'resnet', 'vit'; choose one below.")
+    assert not app.error
+    assert app.selectbox(key="start-group").value is None
+    for number, model in enumerate(("vit", "resnet"), 1):
+        app.selectbox(key="start-group").set_value(model).run()
+        assert not app.exception
+        assert in_view(app).name == model
+        assert len(app.session_state["session"].datasets) == number
+        assert app.selectbox(key="start-group").value == model
+
+
+def test_a_folder_of_pieces(app: AppTest, arrays: dict[str, np.ndarray]) -> None:
+    files = [
+        (f"run/{name}_{number}.npy", npy(array[number * 100 : (number + 1) * 100]))
+        for number in range(4)
+        for name, array in arrays.items()
+    ]
+    drop(app, *files, key="start-folder")
+    assert in_view(app).name == "run"
+    assert in_view(app).classes == CLASSES
+    assert any("joined in this order" in box.value for box in app.info)
 
 
 def test_a_sample_opens_with_one_click(app: AppTest) -> None:
@@ -217,7 +245,7 @@ def test_an_upload_is_parsed_once(arrays: dict[str, np.ndarray], monkeypatch: py
 
     def counted(self: Sandbox, task: str, arguments: Any = None) -> Any:
         if task == "open":
-            parsed.extend(name for name, _, _ in arguments["files"])
+            parsed.extend(name for name, *_ in arguments["files"])
         return call(self, task, arguments)
 
     monkeypatch.setattr(Sandbox, "call", counted)

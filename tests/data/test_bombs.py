@@ -28,6 +28,7 @@ import torch
 from smart_core.data import load, sandbox
 from smart_core.errors import LogitFileError
 from tests.data import parquet
+from tests.data.container_bombs import CLAIM, CONTAINER_BOMBS, LARGE, TIME
 from tests.data.files import Usage, example, npy, torch_bytes
 from tests.data.test_hostile_files import lying_npy
 from tests.timing import slowdown
@@ -321,9 +322,6 @@ def many_columns(how: Callable[..., None], columns: int) -> bytes:
 parquet_table = pyarrow.parquet.write_table
 feather = pyarrow.feather.write_feather
 
-LARGE = "does not fit in the memory that a file of its size may take"
-TIME = "it takes more computing time than a file of its size may"
-CLAIM = "claims .* bomb"
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "lying.npz": (lying_npz, "Bad CRC-32 for file 'logits.npy'"),
     "lying.pt": (lying_pt, "Bad CRC-32 for file 'a/data/0'"),
@@ -364,6 +362,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "cells.mat": (nested_cells, "holds cells"),
     "variables.mat": (empty_variables, f"no labels were found|{TIME}"),
     "name.mat": (long_name_mat4, "no labels were found"),
+    **CONTAINER_BOMBS,
 }
 
 

@@ -14,7 +14,22 @@ from tests.robustness.case import Case
 SOUND: dict[str, bytes] = {**FILES, **RICH_FILES}
 """Small bundles in every format that is read, written by the formats' own libraries."""
 
-EXTENSIONS = ("npz", "npy", "pt", "safetensors", "csv", "tsv", "parquet", "feather", "mat", "pkl", "bin", "")
+EXTENSIONS = (
+    "npz",
+    "npy",
+    "pt",
+    "safetensors",
+    "csv",
+    "tsv",
+    "parquet",
+    "feather",
+    "mat",
+    "pkl",
+    "h5",
+    "json",
+    "bin",
+    "",
+)
 
 
 def truncated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -93,13 +108,17 @@ MUTATIONS: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
 }
 
 
-def mutated(seed: int) -> Iterator[Case]:
-    """Endless: every mutation of every sound file, round after round, each with a random stream of its own."""
+def mutated(seed: int, *endings: str) -> Iterator[Case]:
+    """Endless: every mutation of every sound file, round after round, each with a random stream of its own.
+
+    With `endings`, only of files whose names end so.
+    """
+    chosen = [(place, name) for place, name in enumerate(sorted(SOUND)) if name.endswith(endings or "")]
     for round in count():
-        for place, name in enumerate(sorted(SOUND)):
+        for place, name in chosen:
             for number, kind in enumerate(MUTATIONS):
                 yield Case(name, kind, _maker(kind, name, (seed, round, place, number)))
-        for place, name in enumerate(sorted(SOUND)):
+        for place, name in chosen:
             wrong = EXTENSIONS[(place + round) % len(EXTENSIONS)]
             yield Case(f"{name.rsplit('.', 1)[0]}.{wrong}", "other extension", lambda _, name=name: SOUND[name])
 

@@ -10,6 +10,7 @@ import json
 import struct
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.data.test_hostile_files import lying_npy
 from tests.robustness.arrays import Y, Z, rich
 from tests.robustness.case import Case
 from tests.robustness.generator import FULL, cases, sample
+from tests.robustness.mutations import mutated
 from tests.robustness.names import HOSTILE_NAMES
 from tests.robustness.trial import faults, sentence_faults, table, tried
 from tests.timing import slowdown
@@ -42,6 +44,29 @@ def test_a_sample_of_the_odd_files(
         print(f"\n{table(outcomes)}")
     record_property(COUNTED, ["files: broken or odd", len(outcomes)])
     assert len(outcomes) == len(chosen) >= SHORT
+    assert faults(outcomes) == []
+
+
+NEWEST = {
+    "HDF5": (".h5", ".hdf5"),
+    "MATLAB 7.3": ("73.mat",),
+    "zarr": (".zip",),
+    "JSON": (".json",),
+    "JSON lines": (".jsonl",),
+    "compressed": (".gz", ".bz2", ".xz", ".zst"),
+}
+"""Formats that libraries read, or that unpack to another: the endings of their sound files."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", NEWEST)
+def test_damaged_files_of_a_format(
+    format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Callable[[str, Any], None]
+) -> None:
+    outcomes = list(tried(list(islice(mutated(7, *NEWEST[format]), 300)), tmp_path))
+    with capsys.disabled():
+        print(f"\n{table(outcomes)}")
+    record_property(COUNTED, ["files: broken or odd", len(outcomes)])
     assert faults(outcomes) == []
 
 

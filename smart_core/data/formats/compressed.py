@@ -13,7 +13,6 @@ from typing import Any
 from smart_core.data.formats.limits import DAMAGED, Budget
 from smart_core.data.formats.raw import Source
 from smart_core.errors import LogitFileError
-from smart_core.formatting import error_text
 
 PIECE = 1 << 20
 """Bytes that are unpacked at a time."""
@@ -59,8 +58,7 @@ def unpacked(source: Source) -> Source:
     except (LogitFileError, MemoryError):
         raise
     except Exception as error:  # each library has errors of its own
-        problem = f"cannot be unpacked as a {name} file ({error_text(error)})"
-        raise LogitFileError(problem, DAMAGED, file=source.name) from error
+        raise LogitFileError(f"cannot be unpacked as a {name} file", DAMAGED, file=source.name) from error
     if is_compressed(content):
         raise LogitFileError("is compressed twice", "uncompress it once", file=source.name)
     return replace(source, content=bytes(content))
