@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, datasets, navigation, session, studies
+from pages.shared import charts, datasets, estimates, navigation, session, studies
 from pages.shared.components import python_code, seeds_input
 from pages.shared.verdicts import ablation_verdict, training_verdict
 from smart_core import LogitSet
@@ -87,17 +87,17 @@ def run_panel(
     tab: Any,
     kind: str,
     label: str,
-    cost: str,
+    cost: tuple[int, float],
     settings: Settings,
     study_of: Callable[[LogitSet, Settings], studies.Compute],
 ) -> studies.Study | None:
-    """Draw a study's button and cost; return its result so far."""
+    """Draw a study's button and its cost, fits and seconds; return its result so far."""
     running = studies.running(data, kind)
     shortcut = "Ctrl+Enter" if tab.open else None
     if st.button(label, type="primary", key=f"run-{kind}", shortcut=shortcut, disabled=running):
-        studies.start(data, kind, label, study_of(data, settings), settings)
+        studies.start(data, kind, label, study_of(data, settings), settings, cost[1])
         st.rerun()
-    st.caption(f"{cost} Cancelling keeps finished results.")
+    st.caption(f"{estimates.text(*cost)} Cancelling keeps finished results.")
     study = studies.find(data, kind, settings)
     if study is None and running:
         st.info("Running. The first results appear in a moment.")
@@ -126,14 +126,15 @@ st.markdown(
 )
 seeds = seeds_input("ablation-seeds", 3, "Fits per cell, each with different initial weights. The paper uses 5.")
 settings = {"seeds": seeds, "bins": bins}
-seconds = studies.fit_seconds(data)
 
 # the open tab is in the URL, and Ctrl+Enter presses its button
 tabs = st.tabs(["Objectives", "Indicators", "Validation size", "Training"], key="part", bind="query-params")
 objectives, indicators, efficiency, training = tabs
 with objectives:
     st.markdown("TS, PTS and SMART, each trained on six objectives.")
-    cost = studies.cost(len(OBJECTIVES) * (1 + 2 * seeds), seconds, len(OBJECTIVES) * 2 * seeds)
+    number = len(OBJECTIVES)
+    parts = [estimates.fits(data, id, number * seeds, targets=[len(data.test)]) for id in ("pts", "smart")]
+    cost = (number * (1 + 2 * seeds), sum(parts))
     study = run_panel(objectives, "objectives", "Compare objectives", cost, settings, objectives_study)
     show_table("objectives", study, settings)
     if st.toggle("Show the paper's table", key="paper-objectives-shown", bind="query-params"):
@@ -142,7 +143,7 @@ with objectives:
         charts.show(reported, "paper-objectives-map")
 with indicators:
     st.markdown("SMART on each of six indicators of hardness.")
-    cost = studies.cost(len(INDICATORS) * seeds, seconds)
+    cost = (len(INDICATORS) * seeds, estimates.fits(data, "smart", len(INDICATORS) * seeds))
     study = run_panel(indicators, "indicators", "Compare indicators", cost, settings, indicators_study)
     show_table("indicators", study, settings)
     if st.toggle("Show the paper's table", key="paper-indicators-shown", bind="query-params"):
@@ -150,14 +151,16 @@ with indicators:
 with efficiency:
     ids = efficiency_methods(data)
     st.markdown(f"{', '.join(methods()[id].label for id in ids)} on growing, nested subsets of validation.")
-    each = len(sizes_up_to(len(data.validation))) * seeds
-    cost = studies.cost(len(ids) * each, seconds, sum(methods()[id].stochastic for id in ids) * each)
+    sizes = sizes_up_to(len(data.validation))
+    parts = [estimates.fits(data, id, seeds, samples=size) for id in ids for size in sizes]
+    cost = (len(parts) * seeds, sum(parts))
     study = run_panel(efficiency, "efficiency", "Compare validation sizes", cost, settings, efficiency_study)
     show_table("efficiency", study, settings)
     st.caption("Band: spread over seeds. Each seed draws its own subsets of validation.")
 with training:
     st.markdown("SMART trained on NLL, SoftECE and Charbonnier-SoftECE, evaluated on validation after every epoch.")
-    cost = studies.cost(len(DEFAULT_OBJECTIVES), seconds, RECORDED_COST * len(DEFAULT_OBJECTIVES))
+    number = len(DEFAULT_OBJECTIVES)
+    cost = (number, estimates.fits(data, "smart", RECORDED_COST * number))
     study = run_panel(training, "traces", "Record the training", cost, {"epochs": EPOCHS}, training_study)
     if study is not None and study.result.runs:
         st.markdown(f"##### {training_verdict(study.result)}")

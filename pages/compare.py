@@ -9,6 +9,7 @@ from pages.shared import (
     chosen_on_test,
     datasets,
     downloads,
+    estimates,
     forms,
     leaderboard,
     navigation,
@@ -37,22 +38,24 @@ MAX_CURVES = 6
 def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
     """Draw the Fit buttons, the list of methods and their settings; return the number of seeds."""
     labels = {id: method.label for id, method in methods().items()}
-    quick = leaderboard.recommended_set(data)
+    quick = leaderboard.recommended_set(data, st.session_state.get(session.SEEDS, urls.DEFAULT_SEEDS))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         recommended = st.button(
             "Fit the recommended set",
             type="primary",
             key="fit-recommended",
             shortcut="Ctrl+Enter",
-            help="Quick methods of every family: " + ", ".join(labels[id] for id in quick) + ".",
+            help=f"The quickest methods of every family for this data set: {', '.join(labels[id] for id in quick)}.",
         )
-        about = "Methods with random initial weights are fitted once per seed. The paper uses 5."
-        seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS, about)
+        seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS, "Fits of each method with random initial weights.")
+        st.caption(f"{len(quick)} methods, {estimates.rows_text(data, quick, seeds)}", width="content")
     with st.expander("Choose methods"):
         chosen = forms.method_checklist(data, rows, quick)
         with st.container(horizontal=True):
             selected = st.button("Fit selected", key="fit-selected", disabled=not chosen)
             everything = st.button(f"Fit all {len(labels)}", key="fit-all")
+        some, every = (estimates.rows_text(data, ids, seeds) for ids in (chosen, list(labels)))
+        st.caption(f"Selected: {some or 'none'}. All: {every}.")
     changed = [labels[id] for id in labels if leaderboard.chosen_settings(id)]
     with st.expander("Settings" + (f" (changed: {', '.join(changed)})" if changed else "")):
         method = st.selectbox(
@@ -77,7 +80,7 @@ def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
 def show_progress(job: Job | None, latest: Job | None) -> None:
     """Say how many fits are done, or that they were cancelled; the progress bar is in the sidebar."""
     if job is not None:
-        st.info(f"{job.steps_done} of {job.steps} methods done. You can leave this page; the fits continue.")
+        st.info(f"{job.steps_done} of {len(job.steps)} methods fitted. You can leave this page; the fits continue.")
     elif latest is not None and latest.state == "cancelled":
         st.caption("Cancelled. Finished rows are kept; fit again to continue.")
 
@@ -109,13 +112,11 @@ def overlay(data: LogitSet, ranking: Comparison, selected: list[str], bins: int)
     """Draw the reliability curves of the selected rows, or of the best method and the common baselines."""
     default = dict.fromkeys(("vanilla", "ts", "smart", ranking.best))
     ids = [id for id in selected if id in ranking.results] or [id for id in default if id in ranking.results]
-    curves = []
-    for id in ids[:MAX_CURVES]:
-        evaluation = ranking.results[id].evaluations[0]
-        curves.append(Curve(reliability(evaluation.confidence, evaluation.correct, bins), id))
+    drawn = {id: ranking.results[id].evaluations[0] for id in ids[:MAX_CURVES]}
+    curves = [Curve(reliability(each.confidence, each.correct, bins), id) for id, each in drawn.items()]
     charts.show(reliability_diagram(curves, **charts.look(data)), "overlay")
     text = f"{len(data.test):,} test samples, first seed of each method. "
-    text += f"Drawn: {join_words([methods()[id].label for id in ids[:MAX_CURVES]])}. "
+    text += f"Drawn: {join_words([methods()[id].label for id in drawn])}. "
     if len(ids) > MAX_CURVES:
         text += f"Only the first {MAX_CURVES} of the selected rows are drawn."
     elif any(id not in ranking.results for id in selected):
@@ -160,8 +161,6 @@ verdict = st.container()
 seeds = controls(data, rows, bins)
 job = leaderboard.active_job(data)
 show_progress(job, session.current().jobs.latest(leaderboard.KIND, data.content_hash))
-if not rows and job is None:
-    st.caption("Nothing is fitted yet. The recommended set takes well under a minute on most files.")
 if rows:
     stale = {
         id: STALE if leaderboard.needs_refit(row, seeds=seeds) else OTHER_BINS
@@ -189,7 +188,7 @@ if rows:
         with right:
             overlay(data, sorted_rows, selected, bins)
 paper_values(metric)
-wanted = [id for id in rows if rows[id].result.available] or leaderboard.recommended_set(data)
+wanted = [id for id in rows if rows[id].result.available] or leaderboard.recommended_set(data, seeds)
 settings = {id: leaderboard.chosen_settings(id) for id in wanted if leaderboard.chosen_settings(id)}
 python_code(
     f"""

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, chosen_on_test, datasets, navigation, session, studies
+from pages.shared import charts, chosen_on_test, datasets, estimates, navigation, session, studies
 from pages.shared.components import IN_URL, parse_numbers, python_code, seeds_input
 from pages.shared.verdicts import sensitivity_verdict
 from smart_core import LogitSet
@@ -39,7 +39,7 @@ def number_list(label: str, key: str, default: tuple[float, ...], help: str) -> 
     return values
 
 
-def start(data: LogitSet, settings: studies.Settings) -> None:
+def start(data: LogitSet, settings: studies.Settings, estimate: float) -> None:
     """Start the study; each finished cell is published."""
 
     def compute(run: Run, publish: studies.Publish) -> None:
@@ -56,7 +56,7 @@ def start(data: LogitSet, settings: studies.Settings) -> None:
             )
         )
 
-    studies.start(data, KIND, "Sensitivity", compute, settings)
+    studies.start(data, KIND, "Sensitivity", compute, settings, estimate)
 
 
 def selected_cell(event: Any, result: Sensitivity) -> tuple[float, float] | None:
@@ -92,12 +92,12 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     deltas = number_list("Delta", "deltas", PAPER_DELTAS, "Charbonnier smoothing. The paper's default is 0.001.")
     seeds = seeds_input("sensitivity-seeds", 5, "Fits per cell, each with different initial weights. The paper uses 5.")
 settings = {"sigma": sigmas, "delta": deltas, "seeds": seeds, "bins": bins}
-running = studies.running(data, KIND)
+running, number = studies.running(data, KIND), len(sigmas) * len(deltas) * seeds
+seconds = estimates.fits(data, "smart", number)
 if st.button("Run the grid", type="primary", key="run-sensitivity", shortcut="Ctrl+Enter", disabled=running):
-    start(data, settings)
+    start(data, settings, seconds)
     st.rerun()
-cost = studies.cost(len(sigmas) * len(deltas) * seeds, studies.fit_seconds(data))
-st.caption(f"{cost} Cancelling keeps finished cells.")
+st.caption(f"{estimates.text(number, seconds)} Cancelling keeps finished cells.")
 
 chosen_on_test.warn(data, seeds=seeds)
 study = studies.find(data, KIND, settings)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, datasets, navigation, session, studies
+from pages.shared import charts, datasets, estimates, navigation, session, studies
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code, seeds_input
 from pages.shared.verdicts import shift_verdict
 from smart_core import LogitSet
@@ -36,7 +36,7 @@ def offer_groups(same_classes: Iterable[str]) -> None:
         st.rerun()
 
 
-def start(data: LogitSet, others: dict[str, LogitSet], settings: studies.Settings) -> None:
+def start(data: LogitSet, others: dict[str, LogitSet], settings: studies.Settings, estimate: float) -> None:
     """Start the study; each finished method is published."""
 
     def compute(run: Run, publish: studies.Publish) -> None:
@@ -54,7 +54,7 @@ def start(data: LogitSet, others: dict[str, LogitSet], settings: studies.Setting
             )
         )
 
-    studies.start(data, KIND, "Shift", compute, settings)
+    studies.start(data, KIND, "Shift", compute, settings, estimate)
 
 
 bins, metric = session.bins(), session.metric()
@@ -104,16 +104,17 @@ with st.container(border=True):
     incomplete = not chosen or not (grouped or others)
     running = studies.running(data, KIND)
     disabled = incomplete or running
+    sizes = [len(data.test)] * grouped + [len(datasets.get(key).test) for key in others]
+    numbers = {id: len(seeds_for(id, seeds)) for id in ("vanilla", *chosen)}
+    seconds = sum(estimates.fits(data, id, number, targets=sizes) for id, number in numbers.items())
     if st.button("Evaluate under shift", type="primary", key="run-shift", shortcut="Ctrl+Enter", disabled=disabled):
-        start(data, {same_classes[key]: datasets.get(key) for key in others}, settings)
+        start(data, {same_classes[key]: datasets.get(key) for key in others}, settings, seconds)
         st.rerun()
     if incomplete:
         st.caption("Choose at least one method and, as this data set has no groups, another data set.")
     else:
-        fits = sum(len(seeds_for(id, seeds)) for id in chosen)
-        trained = sum(seeds for id in chosen if methods()[id].stochastic)
-        cost = studies.cost(fits, studies.fit_seconds(data), trained)
-        st.caption(f"{cost} Cancelling keeps finished methods.")
+        number = sum(numbers.values()) - 1  # the uncalibrated model is not fitted
+        st.caption(f"{estimates.text(number, seconds)} Cancelling keeps finished methods.")
 
 study = studies.find(data, KIND, settings)
 if study is None and running:

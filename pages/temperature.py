@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from pages.shared import cache, charts, chosen_on_test, datasets, leaderboard, navigation, session, studies
+from pages.shared import cache, charts, chosen_on_test, datasets, estimates, leaderboard, navigation, session, studies
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code
 from pages.shared.urls import DEFAULT_SEEDS
 from pages.shared.verdicts import outside_note, temperature_verdict
@@ -47,7 +47,8 @@ def fit(data: LogitSet, indicator: str, bins: int) -> None:
             publish(fits)
 
     label = INDICATORS[indicator].label.lower()
-    studies.start(data, kind(indicator), f"Fit SMART on the {label}", compute, {"seeds": DEFAULT_SEEDS})
+    estimate = estimates.fits(data, "smart", DEFAULT_SEEDS)
+    studies.start(data, kind(indicator), f"Fit SMART on the {label}", compute, {"seeds": DEFAULT_SEEDS}, estimate)
 
 
 def fits_of(data: LogitSet, indicator: str) -> list[Calibrator]:

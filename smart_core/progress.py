@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from smart_core.errors import Cancelled
@@ -83,10 +84,12 @@ class Run:
         child.trace = self.trace
         return child
 
-    def each(self, items: Sequence[T]) -> Iterator[tuple[T, Run]]:
-        """Every item with its part of this computation, of which all have an equal share."""
-        for number, item in enumerate(items):
-            yield item, self.part(number / len(items), (number + 1) / len(items))
+    def each(self, items: Sequence[T], weights: Sequence[float] | None = None) -> Iterator[tuple[T, Run]]:
+        """Every item with its part of this computation: equal shares, or shares in proportion to the weights."""
+        ends = list(accumulate(weights or [1.0] * len(items)))
+        whole = ends[-1] if ends and ends[-1] > 0 else 1.0
+        for item, start, end in zip(items, [0.0, *ends], ends, strict=False):
+            yield item, self.part(start / whole, end / whole)
 
 
 def attempt(compute: Callable[[], T]) -> T | Exception:

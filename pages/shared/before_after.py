@@ -8,6 +8,7 @@ from pages.shared import cache, charts, datasets, navigation, quick_fit, recomme
 from pages.shared.components import plain_text
 from pages.shared.session import MAX_DATASETS
 from smart_core import Evaluation, LogitSet
+from smart_core.calibrators import methods
 from smart_core.evaluation import metric_value
 from smart_core.figures import Curve, reliability_diagram
 from smart_core.metrics.binning import reliability
@@ -17,7 +18,7 @@ HEIGHT = 330
 
 
 def draw(data: LogitSet, bins: int) -> None:
-    """Draw the verdict on the selected data set, and its reliability before and after a fit of SMART."""
+    """Draw the verdict on the selected data set, and its reliability before and after calibration."""
     before, fit = cache.uncalibrated(data), quick_fit.find(data)
     st.markdown(f"#### {plain_text(datasets.current_title())}. {cache.diagnosis(before, bins).words}")
     recommendation.brief(recommendation.current(data))
@@ -27,17 +28,18 @@ def draw(data: LogitSet, bins: int) -> None:
             f"{plain_text(removed)} was removed: a session keeps at most {MAX_DATASETS} data sets of your own. "
             "Undo brings it back."
         )
+    label = methods()[quick_fit.method(data)].label
     left, right = st.columns(2)
     with left:
-        _card("Before: the model as it is", before, "vanilla", bins)
+        _card("Before calibration", before, "vanilla", bins)
         if st.button("Diagnose the model", type="primary", key="start-diagnose"):
             navigation.go("pages/diagnose.py")
     with right:
         if fit is None:
-            st.markdown("**After: SMART**")
-            st.caption("SMART is being fitted on the validation part. The result appears here.")
+            st.markdown(f"**After {label}**")
+            st.caption(f"{label} is being fitted on the validation part. The result appears here.")
         else:
-            _card("After: SMART, fitted on the validation part", fit[2], "smart", bins)
+            _card(f"After {label}, fitted on the validation part", fit[2], quick_fit.method(data), bins)
         if st.button("Compare all methods", key="start-compare"):
             navigation.go("pages/compare.py")
 

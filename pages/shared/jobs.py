@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pages.shared import memory
@@ -26,6 +26,12 @@ MAX_RUNNING = max(2, os.cpu_count() or 2)
 
 MAX_FINISHED = 6
 """Finished jobs that a session remembers."""
+
+TRUSTED = 0.1
+"""Fraction of the work after which its pace alone gives the estimate."""
+
+MAX_GROWTH = 1.5
+"""How many times its first value an estimate may grow to."""
 
 MAX_ERROR_LENGTH = 200
 """Characters of an unexpected error that are shown."""
@@ -82,8 +88,10 @@ class Job:
     """waiting, running, done, cancelled or failed."""
     error: str = ""
     """Why it failed, in one sentence."""
-    steps: int = 1
-    """Number of parts that make up the job, each with an equal share of the progress."""
+    steps: Sequence[float] = ()
+    """Fraction of the progress at which each part is done, if the job consists of parts."""
+    estimate: float | None = None
+    """Seconds that it was estimated to take when it was started."""
     started: float | None = None
     ended: float | None = None
 
@@ -95,17 +103,26 @@ class Job:
     @property
     def steps_done(self) -> int:
         """Number of finished parts."""
-        return int(self.fraction * self.steps + 1e-9)
+        return sum(end <= self.fraction + 1e-9 for end in self.steps)
 
     def elapsed(self) -> float:
         """Return the seconds since it started, or that it took."""
         return 0.0 if self.started is None else (self.ended or time.monotonic()) - self.started
 
     def remaining(self) -> float | None:
-        """Return the estimated seconds left, or None while there is too little progress for an estimate."""
-        if self.state != "running" or self.fraction < 0.02 or self.elapsed() < 1.0:
+        """Return the estimated seconds left, or None while there is no basis for an estimate, or no more.
+
+        The estimate made at the start gives way to the pace of the work, entirely once a tenth is done. A job that
+        takes more than `MAX_GROWTH` times its first estimate has none.
+        """
+        if self.state != "running":
             return None
-        return self.elapsed() * (1.0 - self.fraction) / self.fraction
+        elapsed, measured = self.elapsed(), self.elapsed() / max(self.fraction, 1e-9)
+        if self.estimate is None:
+            return measured - elapsed if self.fraction >= 0.02 and elapsed >= 1.0 else None
+        trust = min(self.fraction / TRUSTED, 1.0)
+        total = min((1.0 - trust) * self.estimate + trust * measured, MAX_GROWTH * self.estimate)
+        return total - elapsed if total > elapsed else None
 
     def matches(self, kind: str | None, data_hash: str | None) -> bool:
         """Return whether it is of this kind and on this data set; None matches everything."""
@@ -132,12 +149,21 @@ class JobList:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def start(self, title: str, work: Work, *, kind: str, data_hash: str, steps: int = 1) -> Job:
+    def start(
+        self,
+        title: str,
+        work: Work,
+        *,
+        kind: str,
+        data_hash: str,
+        steps: Sequence[float] = (),
+        estimate: float | None = None,
+    ) -> Job:
         """Run the work in a new thread; an active job of the same kind on the same data set is cancelled first."""
         for other in self._jobs:
             if other.active and (other.kind, other.data_hash) == (kind, data_hash):
                 other.cancel.set()
-        job = Job(title, kind, data_hash, steps=steps)
+        job = Job(title, kind, data_hash, steps=steps, estimate=estimate)
         active = [other for other in self._jobs if other.active]
         finished = [other for other in self._jobs if not other.active]
         self._jobs = [job, *active, *finished[:MAX_FINISHED]]

@@ -7,9 +7,10 @@ finished method as a row of the session. The sidebar then reruns the page.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
-from pages.shared import session, undo
+from pages.shared import estimates, session, undo
 from pages.shared.jobs import Job
 from pages.shared.session import LeaderboardRow, row_key
 from pages.shared.urls import DEFAULT_SEEDS
@@ -17,14 +18,18 @@ from smart_core import LogitSet
 from smart_core.calibrators import methods
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.compare import compare, ranked, summarise
+from smart_core.experiments.estimate import row_seconds, within
 from smart_core.experiments.running import seeds_for, unavailable
 from smart_core.progress import Run
 
 KIND = "compare"
 """Kind of the jobs that fit rows."""
 
-RECOMMENDED = ("vanilla", "ts", "ets", "vector", "pts", "cts", "spline", "gc", "isotonic", "bbq", "smart")
-"""One or more quick methods of each family."""
+RECOMMENDED = ("vanilla", "ts", "smart", "ets", "vector", "isotonic", "bbq", "spline", "pts", "gc", "cts")
+"""One or more quick methods of each family, the most useful first."""
+
+RECOMMENDED_SECONDS = 24.0
+"""What the recommended set may take as predicted, so that it ends within 30 seconds on two quiet cores."""
 
 
 def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bins: int = 15) -> Job:
@@ -37,12 +42,7 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
     rows, fits = here.rows, here.fits  # the job must not reference the session itself
 
     def work(run: Run) -> None:
-        finished: list[str] = []
-
         def store(result: MethodResult) -> None:
-            finished.append(result.id)
-            if run.progress is not None:  # before the row, because a new row reruns the page
-                run.progress(len(finished) / len(wanted), f"{methods()[result.id].label} is done")
             rows[row_key(data, result.id)] = LeaderboardRow(result, settings[result.id], seeds, bins)
 
         compare(
@@ -53,18 +53,24 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
             settings=settings,
             progress=run.progress,
             cancel=run.cancel,
+            on_values=store,
             on_result=store,
             cache=fits,
         )
 
+    values, intervals = (list(column) for column in zip(*(row_seconds(id, data, seeds) for id in wanted), strict=True))
+    whole = sum(values) + sum(intervals) or 1.0
+    ends = [end / whole for end in accumulate(values)]  # as `compare` reports its progress
+    estimate = sum(map(sum, estimates.rows(data, wanted, seeds)))
     title = methods()[wanted[0]].label if len(wanted) == 1 else f"{len(wanted)} methods"
-    return here.jobs.start(f"Fit {title}", work, kind=KIND, data_hash=data.content_hash, steps=len(wanted))
+    return here.jobs.start(f"Fit {title}", work, kind=KIND, data_hash=data.content_hash, steps=ends, estimate=estimate)
 
 
-def recommended_set(data: LogitSet) -> list[str]:
-    """Return the quick methods that can run on a data set; on confidences alone, every one that can."""
+def recommended_set(data: LogitSet, seeds: int) -> list[str]:
+    """Return the quick methods, or on confidences alone every one, that can run on a data set and end soon enough."""
     wanted = RECOMMENDED if data.kind == "logits" else methods()
-    return [id for id in wanted if unavailable(id, data) is None]
+    chosen = within(RECOMMENDED_SECONDS, [id for id in wanted if unavailable(id, data) is None], data, seeds)
+    return [id for id in methods() if id in chosen]
 
 
 def active_job(data: LogitSet) -> Job | None:

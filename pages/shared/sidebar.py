@@ -118,7 +118,9 @@ def _job(job: Job, key: str, shortcut: str | None) -> None:
     title = plain_text(job.title)
     if job.active:
         left = job.remaining()
-        st.markdown(f"**{title}**" + (f", {duration(left)} left" if left is not None else ""))
+        late = job.estimate is not None and job.elapsed() > job.estimate
+        note = f", {duration(left)} left" if left is not None else ", longer than estimated" if late else ""
+        st.markdown(f"**{title}**{note}")
         st.progress(min(max(job.fraction, 0.0), 1.0), text=plain_text(job.message))
         st.button(
             "Cancelling" if job.cancel.is_set() else "Cancel",

@@ -19,7 +19,6 @@ from pages.shared.session import study_key
 from smart_core import LogitSet
 from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import metric_value
-from smart_core.formatting import duration, plural
 from smart_core.progress import Run
 
 Settings = dict[str, Any]
@@ -39,8 +38,13 @@ class Study:
     """Unix time, to find the latest study."""
 
 
-def start(data: LogitSet, kind: str, title: str, compute: Compute, settings: Settings) -> Job:
-    """Start a study; `compute(run, publish)` publishes its result whenever more of it is finished."""
+def start(
+    data: LogitSet, kind: str, title: str, compute: Compute, settings: Settings, estimate: float | None = None
+) -> Job:
+    """Start a study; `compute(run, publish)` publishes its result whenever more of it is finished.
+
+    `estimate` is the time in seconds that the page has promised beside the button.
+    """
     here = session.current()
     studies, key = here.studies, _key(data, kind, settings)  # the job must not reference the session itself
 
@@ -48,7 +52,9 @@ def start(data: LogitSet, kind: str, title: str, compute: Compute, settings: Set
         # the study keeps writing into its result, and the page needs one that does not change
         studies[key] = Study(copy.deepcopy(result), settings, time.time())
 
-    return here.jobs.start(title, lambda run: compute(run, publish), kind=kind, data_hash=data.content_hash)
+    return here.jobs.start(
+        title, lambda run: compute(run, publish), kind=kind, data_hash=data.content_hash, estimate=estimate
+    )
 
 
 def find(data: LogitSet, kind: str, settings: Settings | None = None) -> Study | None:
@@ -89,29 +95,12 @@ def grey_if_stale(study: Study, data: LogitSet, kind: str, settings: Settings) -
         yield
 
 
-def fit_seconds(data: LogitSet) -> float | None:
-    """Return how long one fit of SMART takes: as on Compare, or as `quick_fit` took; None until that has finished."""
-    row = leaderboard.row(data, "smart")
-    if row is not None and row.result.available:
-        return row.result.fit_seconds
-    fit = quick_fit.find(data)
-    return None if fit is None else fit[1]
-
-
-def cost(fits: int, seconds: float | None, trained: int | None = None) -> str:
-    """Return the estimated cost of a study; if `trained` is given, only that many fits take as long as SMART's."""
-    number = plural(fits, "fit")
-    if seconds is None:
-        return f"{number}; timing one fit."
-    return f"{number}, about {duration((fits if trained is None else trained) * seconds)}."
-
-
 def noise_note(data: LogitSet, metric: str, bins: int) -> str:
     """Return a sentence on the noise floor of the metric on this test set; empty if the floor is not known."""
     row = leaderboard.row(data, "smart")
     if row is not None and row.bins == bins and metric in row.result.floor:
         floor = row.result.floor[metric].q95
-    elif metric == "ece" and (fit := quick_fit.known(data)) is not None:
+    elif metric == "ece" and (fit := quick_fit.find(data)) is not None:
         floor = cache.diagnosis(fit[2], bins).floor.q95
     else:
         return ""

@@ -12,7 +12,8 @@ from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import HEADLINE, METRICS, metric_named
-from smart_core.experiments.method_result import FitCache, evaluate_method
+from smart_core.experiments.estimate import row_seconds
+from smart_core.experiments.method_result import FitCache, evaluate_method, point_values, with_intervals
 from smart_core.experiments.method_result import MethodResult as MethodResult
 from smart_core.experiments.recommend import AgainstModel, Recommendation, recommend
 from smart_core.experiments.results import Result
@@ -157,13 +158,15 @@ def compare(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     on_result: Callable[[MethodResult], None] | None = None,
+    on_values: Callable[[MethodResult], None] | None = None,
     cache: FitCache | None = None,
 ) -> Comparison:
     """Fit the methods on validation and evaluate them on test.
 
-    `settings` gives a method's own settings by its id. `on_result` is called with each finished row, in the thread that
-    runs the comparison. A method that fails has its reason in its row; the others go on. A cancelled comparison returns
-    the rows it has, with `complete=False`. Fits that `cache` holds by their `fit_key` are not made again.
+    `settings` gives a method's own settings by its id. `on_values` is called with each row when its point values are
+    known, and `on_result` with each finished row once all methods are fitted, in the thread that runs the comparison. A
+    method that fails has its reason in its row; the others go on. A cancelled comparison returns the rows it has, with
+    `complete=False`; some may lack intervals. Fits that `cache` holds by their `fit_key` are not made again.
 
     >>> import smart_core as sc
     >>> result = compare(sc.simulate_set(1000, 1000, 5, seed=0), "vanilla,ts", seeds=1)
@@ -182,10 +185,17 @@ def compare(
     run = Run(progress, cancel)
     results: dict[str, MethodResult] = {}
     try:
-        for id, part in run.each(ids):
-            results[id] = evaluate_method(
+        values, intervals = (list(column) for column in zip(*(row_seconds(id, data, seeds) for id in ids), strict=True))
+        (_, fits), (_, rest) = run.each((0, 1), [sum(values), sum(intervals)])
+        for id, part in fits.each(ids, values):
+            results[id] = point_values(
                 id, data, seeds, bins=bins, settings=(settings or {}).get(id), device=device, run=part, cache=cache
             )
+            part.tick(1.0, f"{results[id].label} is fitted")
+            if on_values is not None:
+                on_values(results[id])
+        for id, part in rest.each(ids, intervals):
+            results[id] = with_intervals(results[id], bins=bins, run=part)
             if on_result is not None:
                 on_result(results[id])
         run.tick(1.0, "done")

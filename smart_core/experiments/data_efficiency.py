@@ -50,7 +50,7 @@ def data_efficiency(
         return data.validation.subset(stratified_subset(data.validation.labels, size, seed))
 
     jobs = [
-        Job(table, i, {j: data.test}, method, range(seeds), validation=partial(subset, size))
+        Job(table, i, {j: data.test}, method, range(seeds), validation=partial(subset, size), samples=size)
         for j, size in enumerate(chosen)
         for i, method in enumerate(ids)
     ]

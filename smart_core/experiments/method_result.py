@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -25,8 +25,11 @@ from smart_core.progress import Run, attempt
 CELLS_KEPT_UP_TO = 2000
 """Classes up to which a row keeps the classwise sums of its first seed: 8 kB per class."""
 
-FITTED, EVALUATED = 0.8, 0.9
-"""Share of a seed's progress after its fit, and after its evaluation."""
+FITTED, EVALUATED = 0.9, 0.9
+"""Share of a seed's progress after its fit, and of a row's after its point values."""
+
+CLASSWISE = "cece"
+"""The metric of the classwise sums."""
 
 FitCache = MutableMapping[str, tuple[Calibrator, float, Evaluation]]
 """Fits by `fit_key`: the calibrator, the seconds its fit took, and its evaluation on test."""
@@ -130,12 +133,30 @@ def evaluate_method(
     row is unavailable only if every seed fails.
     """
     run = run or Run()
+    first, then = run.part(0.0, EVALUATED), run.part(EVALUATED, 1.0)
+    row = point_values(id, data, seeds, bins=bins, settings=settings, device=device, run=first, cache=cache)
+    return with_intervals(row, bins=bins, run=then)
+
+
+def point_values(
+    id: str,
+    data: LogitSet,
+    seeds: int = 5,
+    *,
+    bins: int = 15,
+    settings: Settings | None = None,
+    device: str = "auto",
+    run: Run | None = None,
+    cache: FitCache | None = None,
+) -> MethodResult:
+    """The row of `evaluate_method` without intervals and floors, apart from those that need classwise sums."""
+    run = run or Run()
     reason = unavailable(id, data)
     if reason is not None:
         return MethodResult(id, available=False, reason=reason)
     row = MethodResult(id, available=True)
     seconds: list[float] = []
-    intervals: dict[str, list[Interval]] = {name: [] for name in HEADLINE}
+    intervals: dict[str, list[Interval]] = {CLASSWISE: []}
     failures: list[str] = []
     for seed, span in run.each(seeds_for(id, seeds)):
         found = attempt(partial(_one_seed, id, data, seed, bins, settings, device, span, cache))
@@ -146,7 +167,11 @@ def evaluate_method(
         seconds.append(fit.seconds)
         row.calibrators.append(fit.calibrator)
         row.evaluations.append(bounded(evaluation, seed))
-        _measure(row, evaluation, intervals, bins, span)
+        for name, metric in METRICS.items():
+            value = _or_notice(partial(metric.value, evaluation, bins), f"No {metric.label}", row.notices)
+            row.values.setdefault(name, []).append(math.nan if value is None else value)
+        # now, because only the first seed's classwise sums are kept
+        _measure(row, evaluation, intervals, bins, span.part(FITTED, 1.0))
     if not row.calibrators:
         return MethodResult(id, available=False, reason=failures[0].partition(": ")[2])
     first = row.calibrators[0]
@@ -195,28 +220,36 @@ def bounded(evaluation: Evaluation, seed: int) -> Evaluation:
     return evaluation if keeps else evaluation.without_cells()
 
 
+def with_intervals(row: MethodResult, *, bins: int = 15, run: Run | None = None) -> MethodResult:
+    """The row with every interval and noise floor."""
+    if not row.available:
+        return row
+    new = replace(row, floor=dict(row.floor), notices=list(row.notices))
+    intervals: dict[str, list[Interval]] = {name: [] for name in HEADLINE if name != CLASSWISE}
+    for evaluation, span in (run or Run()).each(row.evaluations):
+        _measure(new, evaluation, intervals, bins, span)
+    new.intervals = row.intervals | {name: _over_seeds(each) for name, each in intervals.items() if each}
+    new.notices = list(dict.fromkeys(new.notices))
+    return new
+
+
 def _measure(
     row: MethodResult, evaluation: Evaluation, intervals: dict[str, list[Interval]], bins: int, run: Run
 ) -> None:
-    """Add one seed's values and intervals to a row, and the floors of the first seed; a failure is a notice."""
-    for name, metric in METRICS.items():
-        value = _or_notice(partial(metric.value, evaluation, bins), f"No {metric.label}", row.notices)
-        row.values.setdefault(name, []).append(math.nan if value is None else value)
-    floors = {
-        name: _or_notice(
-            partial(noise_floor, name, evaluation, bins=bins), f"No floor of {METRICS[name].label}", row.notices
-        )
-        for name in CALIBRATION_ERRORS
-        if METRICS[name].known(evaluation)
-    }
-    row.floor = row.floor or {name: floor for name, floor in floors.items() if floor is not None}
-    for number, name in enumerate(HEADLINE):
+    """Add one seed's intervals to the lists, and the first seed's floors to the row; a failure is a notice."""
+    for number, name in enumerate(intervals):
         if not METRICS[name].known(evaluation):
             continue
-        label = METRICS[name].label
-        run.tick(EVALUATED + (1.0 - EVALUATED) * number / len(HEADLINE), f"{row.label}: interval of {label}")
-        compute = partial(interval, name, evaluation, bins=bins, floor=floors.get(name))
-        ends = _or_notice(compute, f"No interval of {label}", row.notices)
+        label, floor = METRICS[name].label, None
+        run.tick(number / len(intervals), f"{row.label}: interval of {label}")
+        if name in CALIBRATION_ERRORS:
+            compute = partial(noise_floor, name, evaluation, bins=bins)
+            floor = _or_notice(compute, f"No floor of {label}", row.notices)
+            if floor is not None:
+                row.floor.setdefault(name, floor)
+        ends = _or_notice(
+            partial(interval, name, evaluation, bins=bins, floor=floor), f"No interval of {label}", row.notices
+        )
         if ends is not None:
             intervals[name].append(ends)
 

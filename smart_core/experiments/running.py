@@ -18,6 +18,7 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import METRICS, evaluate
+from smart_core.experiments.cost import BATCHED, evaluation_seconds, fit_seconds
 from smart_core.experiments.smart_batch import Metrics, SmartBatch
 from smart_core.experiments.smart_batch import Settings as Settings
 from smart_core.metrics.binning import check_bins
@@ -156,6 +157,8 @@ class Job:
     settings: Settings = field(default_factory=dict)
     validation: Callable[[int], Part] | None = None
     """Seed -> the part to fit on; None takes the set's own validation part."""
+    samples: int | None = None
+    """The size of that part, for the estimate."""
 
     @property
     def column(self) -> int:
@@ -194,18 +197,24 @@ def fill(
             raise CalibrationError(f"{calibrator.label} needs logits; {data.name} holds confidences alone.")
     run = run or Run()
     batch = SmartBatch(data, bins, device)
-    done = 0
+    groups = [(one, list(some)) for one, some in groupby(jobs, lambda job: _fits_batch(job, data, batch))]
+    weights = [sum(_seconds(job, data, together) for job in group) for together, group in groups]
     try:
-        for together, some in groupby(jobs, lambda job: _fits_batch(job, data, batch)):
-            group = list(some)
-            span = run.part(done / len(jobs), (done + len(group)) / len(jobs))
+        for (together, group), span in run.each(groups, weights):
             for job in _do_together(group, batch, span) if together else _do_singly(group, data, bins, device, span):
                 if on_cell is not None:
                     on_cell(job.table, job.row, job.column)
-            done += len(group)
     except Cancelled:
         for each in jobs:
             each.table.complete = False
+
+
+def _seconds(job: Job, data: LogitSet, together: bool = False) -> float:
+    """The predicted seconds of a job, which weigh its share of the progress."""
+    rows = len(data.validation) if job.samples is None else job.samples
+    one = fit_seconds(job.method, rows, data.classes) * (BATCHED if together else 1.0)
+    evaluations = sum(evaluation_seconds(job.method, data, len(part)) for part in job.targets.values())
+    return len(job.seeds) * (one + evaluations * (BATCHED if together else 1.0))
 
 
 def _fits_batch(job: Job, data: LogitSet, batch: SmartBatch) -> bool:
@@ -227,7 +236,7 @@ def _do_together(jobs: Sequence[Job], batch: SmartBatch, run: Run) -> Iterator[J
 
 def _do_singly(jobs: Sequence[Job], data: LogitSet, bins: int, device: str, run: Run) -> Iterator[Job]:
     """The jobs in order, each when it is finished."""
-    for job, span in run.each(jobs):
+    for job, span in run.each(jobs, [_seconds(job, data) for job in jobs]):
         for column, seed, result in _results(job, data, bins, device, span):
             job.write(column, seed, result)
         yield job

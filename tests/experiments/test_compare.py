@@ -13,8 +13,10 @@ import smart_core as sc
 from smart_core.calibrators.smart import SMART
 from smart_core.calibrators.ts import TS
 from smart_core.errors import CalibrationError
+from smart_core.evaluation import HEADLINE
 from smart_core.experiments import method_result
 from smart_core.experiments.compare import compare
+from smart_core.experiments.method_result import evaluate_method, point_values, with_intervals
 from tests.calibrators.problems import over_confident
 
 
@@ -97,9 +99,30 @@ def test_progress_and_finished_rows_are_reported_in_order(data):
     assert seen[-1] == 1.0
 
 
+def test_point_values_are_reported_before_any_interval(data):
+    events: list[tuple[str, bool]] = []
+    compare(
+        data,
+        "vanilla,ts",
+        2,
+        on_values=lambda row: events.append((row.id, "ece" in row.intervals)),
+        on_result=lambda row: events.append((row.id, "ece" in row.intervals)),
+    )
+    assert events == [("vanilla", False), ("ts", False), ("vanilla", True), ("ts", True)]
+
+
+def test_a_row_in_two_steps_is_the_row_in_one(data):
+    one = evaluate_method("smart", data, 2, settings={"epochs": 5})
+    two = with_intervals(point_values("smart", data, 2, settings={"epochs": 5}))
+    assert one.values == two.values
+    assert one.intervals == two.intervals
+    assert one.floor == two.floor
+    assert set(one.intervals) == set(HEADLINE)
+
+
 def test_a_cancelled_comparison_keeps_its_finished_rows(data):
     token = threading.Event()
-    result = compare(data, "vanilla,ts,smart", 1, cancel=token, on_result=lambda row: row.id == "ts" and token.set())
+    result = compare(data, "vanilla,ts,smart", 1, cancel=token, on_values=lambda row: row.id == "ts" and token.set())
     assert not result.complete
     assert list(result.results) == ["vanilla", "ts"]
     assert all(row.available for row in result.results.values())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.shared import charts, studies
+from pages.shared import charts, estimates, studies
 from pages.shared.components import IN_URL, plain_text
 from pages.shared.verdicts import playground_verdict
 from smart_core import LogitSet
@@ -19,11 +19,13 @@ from smart_core.figures.theory_playground import recovery_chart, true_error_char
 from smart_core.progress import Run
 from smart_core.theory.playground import (
     DEFAULT_METHODS,
+    TEST_ROWS,
     Playground,
     identifiable,
     knot_law,
     law_at,
     playground,
+    sizes_below,
     unfitted,
 )
 
@@ -51,7 +53,7 @@ def law_of(settings: studies.Settings) -> Law:
     return knot_law(KNOTS, settings["knots"]) if settings["law"] == DRAWN else LAWS[settings["law"]]
 
 
-def start(settings: studies.Settings) -> None:
+def start(settings: studies.Settings, estimate: float) -> None:
     """Start the simulation; each finished fit is published."""
 
     def compute(run: Run, publish: studies.Publish) -> None:
@@ -68,7 +70,7 @@ def start(settings: studies.Settings) -> None:
             )
         )
 
-    studies.start(simulator(), KIND, "Playground", compute, settings)
+    studies.start(simulator(), KIND, "Playground", compute, settings, estimate)
 
 
 def controls() -> studies.Settings:
@@ -125,13 +127,13 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         )
     busy = studies.running(simulator(), KIND)
     disabled = busy or not settings["methods"]
+    sizes, ids = sizes_below(settings["rows"]), settings["methods"]
+    seconds = estimates.simulated(ids, sizes, settings["classes"], settings["seeds"], TEST_ROWS)
     if st.button("Run", type="primary", key="run-playground", shortcut="Ctrl+Enter", disabled=disabled):
-        start(settings)
+        start(settings, seconds)
         st.rerun()
-    st.caption(
-        "Takes seconds with the defaults, and longer with more samples, classes, seeds and slower methods. Cancelling "
-        "keeps finished results."
-    )
+    number = len(ids) * len(sizes) * settings["seeds"]
+    st.caption(f"{estimates.text(number, seconds)} Cancelling keeps finished results.")
     study = studies.find(simulator(), KIND, settings)
     if study is None:
         if busy:

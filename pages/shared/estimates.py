@@ -1,0 +1,62 @@
+"""Estimates beside run buttons, from a measurement of this machine under its present load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pages.shared import session
+from smart_core import LogitSet
+from smart_core.experiments.cost import BATCHED, evaluation_seconds, fit_seconds
+from smart_core.experiments.estimate import machine_factor, row_seconds
+from smart_core.experiments.method_result import fit_key
+from smart_core.experiments.running import seeds_for
+from smart_core.formatting import duration, plural
+
+MEASURED_FOR = 20
+"""Seconds for which a measurement of the machine counts."""
+
+
+@st.cache_data(ttl=MEASURED_FOR, show_spinner=False)
+def _factor() -> float:
+    return machine_factor()
+
+
+def rows(data: LogitSet, methods: Sequence[str], seeds: int) -> tuple[list[float], list[float]]:
+    """Return the estimated seconds of leaderboard rows: their point values, and their intervals."""
+    fits, here = session.current().fits, session.current()
+    found = []
+    for id in methods:
+        settings = {"device": "auto", **here.settings.get(id, {})}
+        cached = sum(fit_key(data, id, settings, seed) in fits for seed in seeds_for(id, seeds))
+        found.append([seconds * _factor() for seconds in row_seconds(id, data, seeds, cached=cached)])
+    values, intervals = (list(column) for column in zip(*found, strict=True))
+    return values, intervals
+
+
+def rows_text(data: LogitSet, methods: Sequence[str], seeds: int) -> str:
+    """Return the estimate of rows as text: `about 12 s`."""
+    return f"about {duration(sum(map(sum, rows(data, methods, seeds))))}" if methods else ""
+
+
+def fits(data: LogitSet, id: str, number: int, *, samples: int | None = None, targets: Sequence[int] = ()) -> float:
+    """Return the estimated seconds of fits of a method, each evaluated on test or on targets of these sizes.
+
+    SMART is fitted in batches where it is fitted and evaluated on the parts of the data set.
+    """
+    size = len(data.validation) if samples is None else samples
+    evaluations = sum(evaluation_seconds(id, data, each) for each in targets or [len(data.test)])
+    batched = BATCHED if id == "smart" and samples is None and not targets else 1.0
+    return number * batched * (fit_seconds(id, size, data.classes) + evaluations) * _factor()
+
+
+def simulated(methods: Sequence[str], sizes: Sequence[int], classes: int, seeds: int, tested: int) -> float:
+    """Return the estimated seconds of fits on simulated samples, each evaluated on `tested` of them."""
+    one = sum(fit_seconds(id, size, classes) for id in methods for size in sizes)
+    return seeds * _factor() * (one + len(methods) * len(sizes) * 1e-6 * tested * (1 + classes / 50))
+
+
+def text(number: int, seconds: float) -> str:
+    """Return the cost of a study: `24 fits, about 7 s.`"""
+    return f"{plural(number, 'fit')}, about {duration(seconds)}."

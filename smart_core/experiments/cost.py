@@ -1,0 +1,62 @@
+"""How long fits and evaluations take: seconds predicted for one core of the machine in `benchmarks/RESULTS.md`.
+
+The predictions weigh the parts of a computation, so that its progress runs at an even pace; `estimate.py` makes
+estimates of them. How many iterations a fit needs depends on the data, so one fit may take several times as long as
+predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from smart_core.data.logitset import LogitSet
+
+Prediction = Callable[[float, float], float]
+
+FIT: Mapping[str, Prediction] = {
+    "ets": lambda n, k: 0.004 + 8e-6 * n + 8e-9 * n * k,
+    "vector": lambda n, k: 0.004 + 3.3e-6 * n + 3.4e-8 * n * k,
+    "matrix": lambda n, k: 0.01 + 6e-6 * n + 1e-9 * n * k * k,
+    "dirichlet": lambda n, k: 0.03 + 2.5e-5 * n + 8e-10 * n * k * k,
+    "svs": lambda n, k: 0.005 + 2.5e-6 * n + 3e-8 * n * k,
+    "sms": lambda n, k: 0.02 + 1.3e-5 * n + 1e-9 * n * k * k,
+    "pts": lambda n, k: 0.12 + 3.4e-5 * n + 1.5e-8 * n * k,
+    "cts": lambda n, k: 0.01 + 1.3e-6 * n * k,
+    "gc": lambda n, k: 0.03 + 7e-5 * n,
+    "procal": lambda n, k: 0.005 + 3.4e-9 * n * n,
+    "fc": lambda n, k: 0.15 + 7e-5 * n + 1.5e-7 * n * k,
+    "dac": lambda n, k: 0.005 + 6e-9 * n * n,
+    "irm": lambda n, k: 0.003 + 8e-8 * n * k,
+    "logitclip": lambda n, k: 0.003 + 6.5e-8 * n * k,
+    "bbq": lambda n, k: 0.004 + 9e-6 * n,
+    "smart": lambda n, k: 0.03 + 7e-6 * n + 1.2e-8 * n * k,
+}
+"""Method -> seconds of a fit on n samples of k classes. The methods that are not listed solve for a few numbers."""
+
+BATCHED = 0.6
+"""A fit of SMART in a batch of many takes this share of a single one."""
+
+
+def _quick(n: float, k: float) -> float:
+    return 0.002 + 5e-9 * n * k
+
+
+def fit_seconds(id: str, samples: float, classes: float) -> float:
+    """Predict the seconds of one fit.
+
+    >>> fit_seconds("ts", 5000, 10) < fit_seconds("cts", 5000, 10) < fit_seconds("cts", 5000, 1000)
+    True
+    """
+    return FIT.get(id, _quick)(samples, classes)
+
+
+def evaluation_seconds(id: str, data: LogitSet, samples: float | None = None) -> float:
+    """Predict the seconds of one evaluation on test, or on that many samples: metrics without their intervals."""
+    rows = len(data.test) if samples is None else samples
+    neighbours = 9e-9 * rows * len(data.validation) if id in ("dac", "procal") else 0.0
+    return 0.01 + 2e-6 * rows + 2.2e-8 * rows * data.classes + neighbours
+
+
+def interval_seconds(samples: float) -> float:
+    """Predict the seconds of the intervals and noise floors of one evaluation."""
+    return 0.06 + 4e-6 * samples
