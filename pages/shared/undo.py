@@ -11,8 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import session
-from pages.shared.components import plain_text
+from pages.shared import components, session
 
 MAX_STEPS = 5
 PARTS = ("datasets", "splits", "rows", "settings", "studies")
@@ -52,7 +51,7 @@ def draw() -> None:
             "Undo",
             key="undo",
             icon=":material/undo:",
-            help=f"Undo the {plain_text(steps[-1].label)}.",
+            help=f"Undo the {components.plain_text(steps[-1].label)}.",
             on_click=_undo,
         )
 
@@ -66,7 +65,7 @@ def _undo() -> None:
         _restore(getattr(here, part), content)
     if before.selected in before.parts["datasets"] or before.selected not in here.datasets:
         st.session_state[session.NEXT_DATASET] = before.selected
-    st.toast(f"Undone: {plain_text(before.label)}.")
+    st.toast(f"Undone: {components.plain_text(before.label)}.")
 
 
 def _restore(current: MutableMapping[str, Any], before: dict[str, Any]) -> None:
