@@ -12,7 +12,7 @@ from pages.shared import charts, datasets, estimates, navigation, session, studi
 from pages.shared.components import python_code, seeds_input
 from pages.shared.verdicts import ablation_verdict, training_verdict
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.experiments import paper
 from smart_core.experiments.data_efficiency import DEFAULT_METHODS, sizes_up_to
 from smart_core.experiments.running import unavailable
@@ -150,7 +150,7 @@ with indicators:
         charts.show(seed_table_heatmap(paper.indicators(), "ece", source="paper", **look), "paper-indicators-map")
 with efficiency:
     ids = efficiency_methods(data)
-    st.markdown(f"{', '.join(methods()[id].label for id in ids)} on growing, nested subsets of validation.")
+    st.markdown(f"{', '.join(method_named(id).label for id in ids)} on growing, nested subsets of validation.")
     sizes = sizes_up_to(len(data.validation))
     parts = [estimates.fits(data, id, seeds, samples=size) for id in ids for size in sizes]
     cost = (len(parts) * seeds, sum(parts))

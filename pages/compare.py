@@ -17,13 +17,14 @@ from pages.shared import (
     session,
     urls,
 )
+from pages.shared.chain_form import chain_form
 from pages.shared.components import plain_text, python_code, seeds_input
 from pages.shared.jobs import Job
 from pages.shared.leaderboard_table import OTHER_BINS, STALE, draw_leaderboard
 from pages.shared.session import LeaderboardRow
 from pages.shared.verdicts import comparison_verdict
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named, methods
 from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments import Comparison, paper
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
@@ -56,21 +57,11 @@ def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
             everything = st.button(f"Fit all {len(labels)}", key="fit-all")
         some, every = (estimates.rows_text(data, ids, seeds) for ids in (chosen, list(labels)))
         st.caption(f"Selected: {some or 'none'}. All: {every}.")
-    changed = [labels[id] for id in labels if leaderboard.chosen_settings(id)]
-    with st.expander("Settings" + (f" (changed: {', '.join(changed)})" if changed else "")):
-        method = st.selectbox(
-            "Settings of",
-            list(labels),
-            index=list(labels).index("smart"),
-            format_func=labels.__getitem__,
-            key="settings-of",
-            persist_state="session",
-            width=260,
-        )
-        st.caption(methods()[method].summary)
-        forms.settings_form(method)
+        chain = chain_form(data)
+    forms.settings_expander([*labels, *(id for id in rows if id not in labels)])  # chains have settings too
     # a method that cannot run gets a row too, with the reason
-    wanted = list(labels) if everything else quick if recommended else chosen if selected else []
+    chosen = chosen if selected else [chain] if chain else []
+    wanted = list(labels) if everything else quick if recommended else chosen
     if wanted:
         leaderboard.fit(data, wanted, seeds=seeds, bins=bins)
         st.rerun()
@@ -91,7 +82,7 @@ def below_table(data: LogitSet, stale: dict[str, str], ranking: Comparison | Non
         if stale:
             label = "Refit stale rows" if STALE in stale.values() else f"Re-evaluate with {bins} bins"
             if st.button(label, key="refit", help="Fits whose settings have not changed are reused."):
-                leaderboard.fit(data, [id for id in methods() if id in stale], seeds=seeds, bins=bins)
+                leaderboard.fit(data, list(stale), seeds=seeds, bins=bins)
                 st.rerun()
         if ranking is not None:
             frame = ranking.to_frame().reset_index()
@@ -101,7 +92,7 @@ def below_table(data: LogitSet, stale: dict[str, str], ranking: Comparison | Non
 
 def show_notices(rows: dict[str, LeaderboardRow]) -> None:
     """List the notices of the fits."""
-    texts = [f"{methods()[id].label}: {notice}" for id, row in rows.items() for notice in row.result.notices]
+    texts = [f"{method_named(id).label}: {notice}" for id, row in rows.items() for notice in row.result.notices]
     if texts:
         with st.expander(f"Notices of the fits ({len(texts)})"):
             for text in texts:
@@ -116,7 +107,7 @@ def overlay(data: LogitSet, ranking: Comparison, selected: list[str], bins: int)
     curves = [Curve(reliability(each.confidence, each.correct, bins), id) for id, each in drawn.items()]
     charts.show(reliability_diagram(curves, **charts.look(data)), "overlay")
     text = f"{len(data.test):,} test samples, first seed of each method. "
-    text += f"Drawn: {join_words([methods()[id].label for id in drawn])}. "
+    text += f"Drawn: {join_words([method_named(id).label for id in drawn])}. "
     if len(ids) > MAX_CURVES:
         text += f"Only the first {MAX_CURVES} of the selected rows are drawn."
     elif any(id not in ranking.results for id in selected):
@@ -141,7 +132,7 @@ def paper_values(metric: str) -> None:
             st.caption(f"{plain_text(paper.table_name(table))} of the paper")
             rows = [
                 {
-                    "method": methods()[value.method].label if value.method in methods() else value.method,
+                    "method": method_named(value.method).label if value.method in methods() else value.method,
                     "variant": value.variant,
                     METRICS[metric].label: metric_value(metric, value.value),
                 }

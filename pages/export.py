@@ -19,7 +19,7 @@ from pages.shared import (
 )
 from pages.shared.components import empty_state, plain_text, python_code
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import MEASURED_AND_TRUE, metric_range
 from smart_core.experiments import MethodResult
@@ -41,7 +41,7 @@ def choose_fit(data: LogitSet, fitted: dict[str, MethodResult], recommended: str
         method = st.selectbox(
             "Method",
             list(fitted),
-            format_func=lambda id: methods()[id].label,
+            format_func=lambda id: method_named(id).label,
             key=session.EXPORT_METHOD,
             persist_state="session",
             help="The methods fitted on this data set and split. The recommended one is preselected.",

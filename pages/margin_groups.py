@@ -18,7 +18,7 @@ from smart_core.analysis.margin_groups import (
     margin_text,
     samples_in,
 )
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.errors import CalibrationError
 from smart_core.figures import confidence_change_plot, gap_heatmap, margin_group_grid
 from smart_core.formatting import percent, plural
@@ -82,7 +82,7 @@ st.markdown("Where is the confidence wrong? Samples grouped by margin: the large
 fitted = leaderboard.fitted(data)
 evaluations = {"vanilla": cache.uncalibrated(data)}
 evaluations |= {id: result.evaluations[0] for id, result in fitted.items() if id != "vanilla"}
-labels = {id: methods()[id].label for id in evaluations}
+labels = {id: method_named(id).label for id in evaluations}
 edges = choose_edges(evaluations["vanilla"])
 fitting = leaderboard.active_job(data) is not None
 before, after = choose_methods(labels, fitting)
@@ -144,7 +144,7 @@ if points:
 row = leaderboard.row(data, after)
 python_code(
     f"""
-from smart_core.calibrators import get
+from smart_core.calibrators import get, method_named
 from smart_core.analysis.margin_groups import margin_edges, margin_groups, worst_group
 
 calibrator = get("{after}", **{row.settings if row is not None else {}}).fit(

@@ -11,7 +11,7 @@ from pages.shared import charts, datasets, estimates, navigation, session, studi
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code, seeds_input
 from pages.shared.verdicts import shift_verdict
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named, methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.running import seeds_for, unavailable
 from smart_core.experiments.shift import DEFAULT_METHODS
@@ -77,7 +77,7 @@ with st.container(border=True):
         "Methods",
         usable,
         default=[id for id in session.selected() if id in usable] or [id for id in DEFAULT_METHODS if id in usable],
-        format_func=lambda id: methods()[id].label,
+        format_func=lambda id: method_named(id).label,
         key="shift-methods",
         **IN_URL,
         help="Each is fitted once per seed and evaluated on every shift. The defaults are those of the paper's figure.",

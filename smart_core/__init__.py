@@ -57,6 +57,7 @@ _own, _names, _ = attach(
         "data.logitset": "LogitSet Part Notice",
         "data.simulate": "simulate simulate_set",
         "errors": "SmartError LogitFileError CalibrationError CalibratorFileError CollectError Cancelled",
+        "calibrators.chain": "Chain",
         "calibrators.store": "load_calibrator",
         "evaluation": "Evaluation evaluate",
         "collecting.collect": "collect",

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import smart_core as sc
-from smart_core.calibrators import get, methods
+from smart_core.calibrators import get
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Cure, Head, Notice
 from smart_core.data.saving import save_bundle
@@ -29,6 +29,7 @@ from smart_core.experiments import SeedTable, Sensitivity, Shift, compare
 from smart_core.experiments.method_result import fit_key
 from smart_core.export.workspace import FitRecord, Workspace, load_workspace, save_workspace
 from smart_core.export.workspace_schema import SCHEMA
+from tests.calibrators.fits import ALL
 from tests.calibrators.problems import over_confident
 from tests.data.files import npz
 
@@ -61,7 +62,7 @@ def data() -> sc.LogitSet:
 def fits(data: sc.LogitSet) -> dict[str, FitRecord]:
     """Every method once, SMART with its trace."""
     made = {}
-    for id in methods():
+    for id in ALL:
         calibrator = get(id, seed=2, **QUICK.get(id, {}))
         validation = data.validation
         calibrator.fit(

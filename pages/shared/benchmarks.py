@@ -14,7 +14,7 @@ from pages.shared import cache, charts, datasets, leaderboard, session, tables
 from pages.shared.components import plain_text
 from pages.shared.studies import Study
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named, methods
 from smart_core.evaluation import METRICS, metric_number
 from smart_core.experiments import paper
 from smart_core.experiments.benchmark import benchmark
@@ -119,7 +119,7 @@ def show_two_models(metric: str, bins: int, look: dict[str, Any]) -> None:
         method = st.selectbox(
             "Both calibrated by",
             list(methods()),
-            format_func=lambda id: methods()[id].label,
+            format_func=lambda id: method_named(id).label,
             key="pair-method",
             width=200,
         )

@@ -7,7 +7,7 @@ import streamlit as st
 from pages.shared import forms, leaderboard, session
 from pages.shared.session import LeaderboardRow, row_key
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 
 SETTINGS = ("sigma", "delta")
 
@@ -28,7 +28,7 @@ def active() -> tuple[float, float] | None:
     cell: tuple[float, float] | None = st.session_state.get(session.CELL)
     if cell is None:
         return None
-    defaults = {item.name: item.default for item in methods()["smart"].settings()}
+    defaults = {item.name: item.default for item in method_named("smart").settings()}
     now = defaults | leaderboard.chosen_settings("smart")
     chosen = tuple(now[name] for name in SETTINGS)
     return cell if chosen == cell and any(defaults[name] != now[name] for name in SETTINGS) else None
@@ -51,7 +51,7 @@ def warn(data: LogitSet, *, seeds: int | None = None) -> None:
 
 def undo(data: LogitSet, seeds: int | None) -> None:
     """Set sigma and delta back and restore the row that the cell replaced; without one, fit SMART again."""
-    for item in methods()["smart"].settings():
+    for item in method_named("smart").settings():
         if item.name in SETTINGS:
             forms.change_setting("smart", item.name, item.default)
     st.session_state.pop(session.CELL)

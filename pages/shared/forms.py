@@ -10,7 +10,7 @@ import streamlit as st
 from pages.shared import session
 from pages.shared.session import LeaderboardRow
 from smart_core import LogitSet
-from smart_core.calibrators import families, methods
+from smart_core.calibrators import families, method_named, methods
 from smart_core.calibrators.settings import Setting
 from smart_core.experiments.running import unavailable
 from smart_core.formatting import plural
@@ -42,21 +42,39 @@ def method_checklist(data: LogitSet, rows: Mapping[str, LeaderboardRow], default
 
 
 def _method_label(id: str, reason: str | None, row: LeaderboardRow | None) -> str:
-    method = methods()[id]
+    method = method_named(id)
     size = ""
     if row is not None and row.result.available:
         size = f" {plural(row.result.parameters, 'parameter')}."
     return f"**{method.label}**: {method.summary}{size}" + (f" *{reason}*" if reason else "")
 
 
+def settings_expander(ids: Collection[str]) -> None:
+    """Draw the choice of a method of these, and its settings."""
+    labels = {id: method_named(id).label for id in ids}
+    changed = [labels[id] for id in labels if session.current().settings.get(id)]
+    with st.expander("Settings" + (f" (changed: {', '.join(changed)})" if changed else "")):
+        method = st.selectbox(
+            "Settings of",
+            list(labels),
+            index=list(labels).index("smart"),
+            format_func=labels.__getitem__,
+            key="settings-of",
+            persist_state="session",
+            width=260,
+        )
+        st.caption(method_named(method).summary)
+        settings_form(method)
+
+
 def settings_form(method: str) -> None:
     """Draw a widget per setting of a method, and a button to reset them. The session keeps the values."""
-    described = [item for item in methods()[method].settings() if item.name != "seed"]
+    described = [item for item in method_named(method).settings() if item.name != "seed"]
     if not described:
         st.caption("This method has no settings.")
         return
     chosen = session.current().settings.get(method, {})
-    if methods()[method].presets:
+    if method_named(method).presets:
         _preset_widget(method, chosen)
     columns = st.columns(3)
     for number, item in enumerate(described):
@@ -72,13 +90,13 @@ DEFAULT, OTHER = "default", "other"
 
 def preset_of(method: str, chosen: Mapping[str, Any]) -> str:
     """Return the name of the preset whose settings are the chosen ones: `default`, a preset, or `other`."""
-    known = {DEFAULT: {}, **{name: _changed(method, values) for name, values in methods()[method].presets.items()}}
+    known = {DEFAULT: {}, **{name: _changed(method, values) for name, values in method_named(method).presets.items()}}
     return next((name for name, values in known.items() if values == chosen), OTHER)
 
 
 def _changed(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from the defaults."""
-    defaults = {item.name: item.default for item in methods()[method].settings()}
+    defaults = {item.name: item.default for item in method_named(method).settings()}
     return {name: value for name, value in values.items() if value != defaults[name]}
 
 
@@ -88,7 +106,7 @@ def _preset_widget(method: str, chosen: Mapping[str, Any]) -> None:
     st.session_state[key] = now
     st.segmented_control(
         "Preset",
-        [DEFAULT, *methods()[method].presets, *([OTHER] if now == OTHER else [])],
+        [DEFAULT, *method_named(method).presets, *([OTHER] if now == OTHER else [])],
         key=key,
         required=True,
         help="paper: as the paper's text says; release: as the authors' code does. The default departs from both.",
@@ -101,13 +119,13 @@ def _take_preset(method: str) -> None:
     name = st.session_state[f"preset-{method}"]
     if name != OTHER:
         session.current().settings[method] = _changed(
-            method, methods()[method].preset(None if name == DEFAULT else name)
+            method, method_named(method).preset(None if name == DEFAULT else name)
         )
 
 
 def change_setting(method: str, name: str, value: Any) -> None:
     """Set a setting of a method; a default value is not stored."""
-    default = next(item.default for item in methods()[method].settings() if item.name == name)
+    default = next(item.default for item in method_named(method).settings() if item.name == name)
     settings = session.current().settings
     chosen = {key: other for key, other in settings.get(method, {}).items() if key != name}
     if value != default:
@@ -140,7 +158,7 @@ def _setting_widget(method: str, item: Setting, value: Any) -> None:
 
 def _on_change(method: str, name: str) -> None:
     value = st.session_state[f"set-{method}-{name}"]
-    item = next(item for item in methods()[method].settings() if item.name == name)
+    item = next(item for item in method_named(method).settings() if item.name == name)
     if value is None and not item.optional:
         value = item.default
     change_setting(method, name, value)

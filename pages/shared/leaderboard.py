@@ -15,7 +15,7 @@ from pages.shared.jobs import Job
 from pages.shared.session import LeaderboardRow, row_key
 from pages.shared.urls import DEFAULT_SEEDS
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import in_order, is_method, method_named, methods
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.compare import compare, ranked, summarise
 from smart_core.experiments.estimate import row_seconds, within
@@ -38,7 +38,9 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
     settings = {method: dict(chosen_settings(method)) for method in wanted}
     replaced = [method for method in wanted if method in fitted(data)]
     if replaced:
-        undo.remember(f"refit of {methods()[replaced[0]].label if len(replaced) == 1 else f'{len(replaced)} methods'}")
+        undo.remember(
+            f"refit of {method_named(replaced[0]).label if len(replaced) == 1 else f'{len(replaced)} methods'}"
+        )
     rows, fits = here.rows, here.fits  # the job must not reference the session itself
 
     def work(run: Run) -> None:
@@ -62,7 +64,7 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
     whole = sum(values) + sum(intervals) or 1.0
     ends = [end / whole for end in accumulate(values)]  # as `compare` reports its progress
     estimate = sum(map(sum, estimates.rows(data, wanted, seeds)))
-    title = methods()[wanted[0]].label if len(wanted) == 1 else f"{len(wanted)} methods"
+    title = method_named(wanted[0]).label if len(wanted) == 1 else f"{len(wanted)} methods"
     return here.jobs.start(f"Fit {title}", work, kind=KIND, data_hash=data.content_hash, steps=ends, estimate=estimate)
 
 
@@ -91,7 +93,9 @@ def row(data: LogitSet, method: str) -> LeaderboardRow | None:
 
 def rows(data: LogitSet) -> dict[str, LeaderboardRow]:
     """Return the row of every method that was fitted or failed on a data set, in the order of tables."""
-    found = {method: row(data, method) for method in methods()}
+    start = row_key(data, "")
+    held = [key.removeprefix(start) for key in session.current().rows if key.startswith(start)]
+    found = {method: row(data, method) for method in in_order(filter(is_method, held))}
     return {method: each for method, each in found.items() if each is not None}
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.shared import charts, session
 from pages.shared.session import LeaderboardRow
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.evaluation import (
     CALIBRATION_ERRORS,
     HEADLINE,
@@ -97,7 +97,7 @@ def leaderboard(
     failed = {id: rows[id].result.reason or "failed" for id in rows if not rows[id].result.available}
     table = [_table_row(rows[id].result, metric, "" if ranking is None else verdict(ranking, id)) for id in fresh]
     table += [_table_row(rows[id].result, metric, stale[id]) for id in old]
-    table += [{"method": id, "Method": methods()[id].label, "Verdict": reason} for id, reason in failed.items()]
+    table += [{"method": id, "Method": method_named(id).label, "Verdict": reason} for id, reason in failed.items()]
     return pd.DataFrame(table, columns=["method", *(name for name in columns(metric, everything=True) if name != BAR)])
 
 
@@ -136,7 +136,7 @@ def _range_label(metric: str) -> str:
 def _table_row(result: MethodResult, metric: str, verdict: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "method": result.id,
-        "Method": methods()[result.id].label,
+        "Method": method_named(result.id).label,
         "Verdict": verdict,
         "± seeds": metric_value(metric, result.std(metric)),
         "noise floor": metric_value(metric, result.floor_q95(metric)),

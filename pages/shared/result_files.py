@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.shared import datasets, downloads, leaderboard, session, studies
 from smart_core import LogitSet
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.evaluation import METRICS
 from smart_core.experiments import Comparison
 from smart_core.experiments.sensitivity import Sensitivity
@@ -17,7 +17,7 @@ from smart_core.report.reproduce import compare_code
 
 def tables(ranking: Comparison) -> None:
     """Draw the downloads of the leaderboard."""
-    names = ", ".join(methods()[id].label for id in ranking.results)
+    names = ", ".join(method_named(id).label for id in ranking.results)
     st.caption(f"{names}. Ties by the primary metric, {METRICS[ranking.metric].label}.")
     name = downloads.file_stem(datasets.current_title(), "metrics")
     with st.container(horizontal=True):

@@ -8,7 +8,7 @@ from pages.shared.components import plain_text
 from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.margin_groups import MarginGroup, margin_text, worst_group
 from smart_core.analysis.temperature_curve import TemperatureCurve
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments import Comparison, paper
 from smart_core.experiments.results import SeedTable
@@ -136,7 +136,7 @@ def shift_verdict(result: Shift, metric: str) -> str:
         return "No method is finished yet."
     before = metric_value(metric, float(cells[0].mean()))
     best = min(rows, key=lambda i: float(cells[i].mean()))
-    name, after = methods()[result.rows[best]].label, metric_value(metric, float(cells[best].mean()))
+    name, after = method_named(result.rows[best]).label, metric_value(metric, float(cells[best].mean()))
     columns = [plain_text(str(column)) for column in result.columns]
     over = f"over {len(columns)} shifts" if len(columns) > 1 else f"on {columns[0]}"
     if cells[best].mean() >= cells[0].mean():
@@ -158,8 +158,8 @@ def playground_verdict(result: Playground, conditional: bool) -> str:
     best = min(known, key=lambda i: last[i])
     size = result.sizes[-1]
     text = (
-        f"Fitted on {size:,} samples, {methods()[result.methods[best]].label} is closest to the truth: its mean error "
-        f"is {percent(last[best], 2)}"
+        f"Fitted on {size:,} samples, {method_named(result.methods[best]).label} is closest to the truth: its mean "
+        f"error is {percent(last[best], 2)}"
     )
     off = result.recovery(size)
     if np.isfinite(off):

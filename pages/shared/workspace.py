@@ -13,7 +13,7 @@ from pages.shared.components import plain_text
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split
 from pages.shared.studies import Study
 from smart_core import SMART, LogitSet
-from smart_core.calibrators import get, methods
+from smart_core.calibrators import get, is_method
 from smart_core.data.saved import LONGEST_NAME
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.evaluation import HEADLINE
@@ -133,7 +133,7 @@ def restore(file: bytes, here: Session) -> dict[str, str]:
         splits = {key: Split.parse(fraction, seed) for key, (fraction, seed) in about["splits"].items()}
         for key in splits.keys() & own.keys():
             own[key].data.resplit(splits[key].fraction, splits[key].seed)  # a set of few rows may not allow it
-        settings = {id: _settings(id, chosen) for id, chosen in about["settings"].items() if id in methods()}
+        settings = {id: _settings(id, chosen) for id, chosen in about["settings"].items() if is_method(id)}
         rows = {key: _row(key, **entry) for key, entry in workspace.studies[ROWS].items()}
         studies = {
             name.removeprefix(STUDY): _study(name, **entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 Shape = tuple[int | str, ...]
 """Lengths of a learned tensor; a letter is a length from 0 up that the data decide, the same wherever it stands, and
 `n+1` is one more than `n`."""
+
+
+TWO_CLASSES = "two classes"
+"""What a method that is for two classes only has among its `needs`."""
 
 
 class LineStyle(NamedTuple):
@@ -76,7 +81,7 @@ class Calibrator(ABC):
     """Heading under which the pages list it."""
     style: ClassVar[LineStyle] = LineStyle("#7A7A7A")
     needs: ClassVar[tuple[str, ...]] = ()
-    """Arrays beyond logits and labels without which the method cannot run: `features`, `head`."""
+    """What it cannot run without beyond logits and labels: `features`, `head`, `TWO_CLASSES`."""
     top_label: ClassVar[bool] = False
     """Whether it reads nothing but the top-1 confidence, so that confidences without logits suffice."""
     uses: ClassVar[tuple[str, ...]] = ()
@@ -161,8 +166,8 @@ class Calibrator(ABC):
 
     def _feature_width(self) -> int | None:
         """Number of features per row, for methods that read them: the length `d` of a learned tensor."""
-        shapes = self.learned().items()
-        return next((getattr(self, name).shape[shape.index("d")] for name, shape in shapes if "d" in shape), None)
+        shapes, state = self.learned().items(), self.state()
+        return next((state[name].shape[shape.index("d")] for name, shape in shapes if "d" in shape), None)
 
     # -- what every method shares ------------------------------------------------------------------------
 
@@ -184,7 +189,11 @@ class Calibrator(ABC):
         """
         self.check_settings()
         data = self._fit_data(logits, labels, features, head)
-        return self._learn(lambda run: self._fit(data, run), data.classes, len(data), Run(progress, cancel, trace))
+        return self._fit_rows(data, Run(progress, cancel, trace))
+
+    def _fit_rows(self, data: FitData, run: Run) -> Self:
+        """The fit itself, on arrays that have been checked."""
+        return self._learn(lambda run: self._fit(data, run), data.classes, len(data), run)
 
     def fit_confidence(
         self,
@@ -322,8 +331,8 @@ class Calibrator(ABC):
         save_calibrator(self, path)
 
     @classmethod
-    def missing(cls, available: dict[str, bool]) -> str | None:
-        """Why the method cannot run with these arrays, or None if it can."""
+    def missing(cls, available: Mapping[str, bool]) -> str | None:
+        """Why the method cannot run on data of which this is available, or None if it can."""
         needs = cls.needs if cls.top_label else ("logits", *cls.needs)
         lacking = [name for name in needs if not available.get(name, name == "logits")]
         return f"needs {' and '.join(lacking)}" if lacking else None
@@ -332,6 +341,31 @@ class Calibrator(ABC):
         """The learned tensors by name."""
         self._check_fitted()
         return {name: getattr(self, name) for name in self.learned()}
+
+    def with_state(self, tensors: Mapping[str, Tensor]) -> Self:
+        """A copy whose learned tensors are these."""
+        found = copy.copy(self)
+        for name, tensor in tensors.items():
+            setattr(found, name, tensor)
+        return found
+
+    def bare(self) -> Self:
+        """A copy without its learned tensors."""
+        found = copy.copy(self)
+        for name in self.learned():
+            delattr(found, name)
+        return found
+
+    def decided(self) -> dict[str, Any]:
+        """What a fit chose besides tensors, as plain JSON; a file keeps it for `restore`."""
+        return {}
+
+    def restore(self, classes: int, features_used: bool, notices: list[str], decided: Mapping[str, Any]) -> None:
+        """Take over what a file says about a fit, before its tensors."""
+        if decided:
+            raise CalibrationError(f"{self.label} decides nothing in a fit, and the file says that it did.")
+        self.classes_, self.features_used_ = classes, features_used
+        self.notices_, self.trace_ = notices, None
 
     # -- checks ------------------------------------------------------------------------------------------
 
@@ -360,7 +394,7 @@ class Calibrator(ABC):
         if f is not None:
             self._check_feature_rows(f, z.shape[0])
         h = None if head is None else self._head_data(head, device)
-        reason = self.missing({"features": f is not None, "head": h is not None})
+        reason = self.missing({"features": f is not None, "head": h is not None, TWO_CLASSES: z.shape[1] == 2})
         if reason:
             raise CalibrationError(f"{self.label} {reason}.")
         return FitData(z, y, f, h)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -33,6 +33,37 @@ def families() -> dict[str, list[str]]:
     return found
 
 
+CHAINED = "+"
+"""Between the ids of a chain's two methods: `svs+smart`."""
+
+
+def method_named(id: str) -> type[Calibrator]:
+    """The class of a method, or of a chain of two.
+
+    >>> method_named("svs+smart").label
+    'SVS then SMART'
+    """
+    (known_id,) = select([id])
+    if CHAINED not in known_id:
+        return methods()[known_id]
+    from smart_core.calibrators.chain import chain_of
+
+    return chain_of(*known_id.split(CHAINED))
+
+
+def is_method(id: object) -> bool:
+    """Whether this is the id of a method or of a chain."""
+    if not isinstance(id, str):
+        return False
+    first, chained, second = id.partition(CHAINED)
+    return first in methods() and (second in methods() if chained else True)
+
+
+def in_order(ids: Iterable[str]) -> list[str]:
+    """Ids of methods and chains, each once, in the order of tables."""
+    return sorted(dict.fromkeys(ids), key=lambda id: method_named(id).position)
+
+
 def get(id: str, **settings: Any) -> Calibrator:
     """A calibrator by its id, with settings by name, or those of a preset.
 
@@ -40,9 +71,10 @@ def get(id: str, **settings: Any) -> Calibrator:
     10
     >>> get("smart", preset="paper").settings_dict()["batch_size"]
     1024
+    >>> get("svs+smart", **{"second.sigma": 0.1}).label
+    'SVS then SMART'
     """
-    (known_id,) = select([id])
-    method = methods()[known_id]
+    method = method_named(id)
     settings = {**method.preset(settings.pop("preset", None)), **settings}
     known = {described.name for described in method.settings()}
     for name in settings:
@@ -54,8 +86,10 @@ def get(id: str, **settings: Any) -> Calibrator:
 def select(ids: str | Sequence[str]) -> list[str]:
     """Ids from `all`, a comma-separated string, or a sequence, each once; none at all or an unknown one is an error.
 
-    >>> select("ts, smart")
-    ['ts', 'smart']
+    Two ids with a plus between them are a chain: the second method on the outputs of the first.
+
+    >>> select("ts, svs+smart")
+    ['ts', 'svs+smart']
     """
     if ids == "all":
         return list(methods())
@@ -63,8 +97,11 @@ def select(ids: str | Sequence[str]) -> list[str]:
     if not wanted:
         raise CalibrationError(f"No method was given; the methods are {' '.join(methods())}, or all of them: all.")
     for id in wanted:
-        if id not in methods():
-            raise CalibrationError(f"There is no method '{id}'; the methods are {' '.join(methods())}.")
+        if not is_method(id):
+            raise CalibrationError(
+                f"There is no method '{id}'; the methods are {' '.join(methods())}, or a chain of two of them, such as "
+                "svs+smart."
+            )
     return list(dict.fromkeys(wanted))
 
 

@@ -42,6 +42,7 @@ def calibrator_bytes(calibrator: Calibrator) -> bytes:
         "classes": str(calibrator.classes_),
         "features_used": json.dumps(calibrator.features_used_),
         "notices": json.dumps(calibrator.notices_),
+        "decided": json.dumps(calibrator.decided()),
     }
     return _sorted_header(save(tensors, metadata=header))
 
@@ -77,25 +78,20 @@ def load_calibrator(source: Saved, device: str = "auto", *, isolated: bool = Tru
 
 def build_calibrator(parts: Mapping[str, Any], device: str) -> Calibrator:
     """Return the calibrator of the plain values that `saved.calibrator` reads; its settings and tensors are checked."""
-    from smart_core.calibrators.registry import get
+    from smart_core.calibrators.registry import get, method_named
 
     tensors = {name: torch.tensor(array) for name, array in parts["tensors"].items()}
-    settings, tensors = type(get(parts["method"])).upgraded(dict(parts["settings"]), tensors)
+    settings, tensors = method_named(parts["method"]).upgraded(dict(parts["settings"]), tensors)
     calibrator = get(parts["method"], **{**settings, "device": device})
     calibrator.check_settings()
     if parts["classes"] < (0 if calibrator.top_label else 2) or parts["classes"] == 1:
         raise ValueError(f"{calibrator.label}: it was not fitted on {parts['classes']} classes")
-    calibrator.classes_, calibrator.features_used_ = parts["classes"], parts["features_used"]
-    calibrator.notices_, calibrator.trace_ = parts["notices"], None
+    calibrator.restore(parts["classes"], parts["features_used"], parts["notices"], parts["decided"])
     fault = wrong_state(tensors, calibrator.learned(), calibrator.infinite)
     if fault is not None:
         raise ValueError(f"{calibrator.label}: {fault}")
-    for name, tensor in tensors.items():
-        setattr(calibrator, name, tensor)
-    calibrator.check_learned()
-    for name, tensor in tensors.items():
-        setattr(calibrator, name, tensor.to(resolve_device(device)))
-    return calibrator
+    calibrator.with_state(tensors).check_learned()
+    return calibrator.with_state({name: tensor.to(resolve_device(device)) for name, tensor in tensors.items()})
 
 
 def wrong_state(state: Mapping[str, Tensor], shapes: Mapping[str, Shape], infinite: tuple[str, ...] = ()) -> str | None:

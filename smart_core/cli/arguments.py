@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-METHODS_HELP = "all, or ids separated by commas (default: all); `smart methods` lists them"
+METHODS_HELP = "all, or ids separated by commas (default: all), `svs+smart` being a chain; `smart methods` lists them"
 METRICS = "ece, adaece, cece, nll, brier, smce, smece, accuracy, mce, ece_l2, aurc"
 """The names of the metrics, as text so that --help does not import the engine."""
 

@@ -117,11 +117,11 @@ def files_of_folder(folder: Path) -> dict[str, Any]:
 
 def benchmark_text(result: Benchmark) -> str:
     """The main table, and below it the ranking over sets."""
-    from smart_core.calibrators import methods
+    from smart_core.calibrators import method_named
     from smart_core.evaluation import METRICS, metric_label, metric_number
 
     metric = result.metric
-    labels = {id: methods()[id].label for id in result.methods}
+    labels = {id: method_named(id).label for id in result.methods}
     rows = []
     for name, cells in result.cells.items():
         row = [name]

@@ -15,14 +15,16 @@ def add(commands: Any) -> None:
     """The arguments of the command."""
     parser = add_command(commands, "fit", "fit one method on the validation part and save it")
     add_files(parser)
-    parser.add_argument("--method", default="smart", help="id of the method (default: smart)")
+    parser.add_argument(
+        "--method", default="smart", help="id of the method, or of a chain such as svs+smart (default: smart)"
+    )
     parser.add_argument(
         "--set",
         action="extend",
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="settings of the method; may be repeated",
+        help="settings of the method, those of a chain as second.sigma=0.1; may be repeated",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of every random choice (default: 0)")
     parser.add_argument("--out", required=True, metavar="CAL", help="file to write (safetensors)")
@@ -31,20 +33,20 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> None:
     """Fit a method and save it."""
-    from smart_core.calibrators import get, methods, select
+    from smart_core.calibrators import get, method_named, select
     from smart_core.cli.inputs import assignments_and_files, check_arrays, load_validation, parse_settings
     from smart_core.device import resolve_device
     from smart_core.experiments.running import fit_part
 
     (id,) = select([options.method])
     assignments, options.files = assignments_and_files(options)
-    settings = {"seed": options.seed, "device": options.device, **parse_settings(methods()[id], assignments)}
+    settings = {"seed": options.seed, "device": options.device, **parse_settings(method_named(id), assignments)}
     calibrator = get(id, **settings)
     calibrator.check_settings()
     resolve_device(calibrator.device)
     check_targets(options)
     part, head, notices = load_validation(options)
-    check_arrays(methods()[id], part, head, options.files or options.val)
+    check_arrays(method_named(id), part, head, options.files or options.val)
     with running() as run:
         fitted = fit_part(calibrator, part, head, run)
     calibrator.save(options.out)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators.base import TWO_CLASSES, Calibrator
 from smart_core.data.document import Document
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.data.normalize.parts import Unlabelled
@@ -39,14 +39,22 @@ def assignments_and_files(options: Namespace) -> tuple[list[str], list[str]]:
 def check_arrays(method: type[Calibrator], part: Part, head: Head | None, files: list[str]) -> None:
     """Raise if the files lack an array that the method needs."""
     logits = part.kind == "logits"
-    lacking = method.missing({"logits": logits, "features": part.features is not None, "head": head is not None})
+    lacking = method.missing(
+        {
+            "logits": logits,
+            "features": part.features is not None,
+            "head": head is not None,
+            TWO_CLASSES: logits and part.logits.shape[1] == 2,
+        }
+    )
     if lacking is not None and not logits:
         fixes = "save the logits of the model", "choose a method of the top-1 confidence, such as isotonic"
         problem = f"{method.label} {lacking}, and there are confidences alone"
         raise CalibrationError(problem, *fixes, file=_named(files))
     if lacking is not None:
-        fixes = "add features (N, D), head_weight (K, D) and head_bias (K,) of the last layer", "choose another method"
-        raise CalibrationError(f"{method.label} {lacking}", *fixes, file=_named(files))
+        add = "add features (N, D), head_weight (K, D) and head_bias (K,) of the last layer"
+        cures = ["choose another method"] if TWO_CLASSES in lacking else [add, "choose another method"]
+        raise CalibrationError(f"{method.label} {lacking}", *cures, file=_named(files))
 
 
 def check_fits(calibrator: Calibrator, parts: dict[str, Unlabelled], options: Namespace) -> None:

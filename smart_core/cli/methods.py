@@ -22,13 +22,13 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> None:
     """Print all methods, or the settings of one."""
+    from smart_core.calibrators import method_named, select
     from smart_core.calibrators import methods as all_methods
-    from smart_core.calibrators import select
     from smart_core.calibrators.registry import HEADINGS, method_rows
 
     chosen = select([options.method]) if options.method else list(all_methods())
     check_targets(options)
-    cards = {id: method_card(all_methods()[id]) for id in chosen}
+    cards = {id: method_card(method_named(id)) for id in chosen}
     text = settings_text(cards[chosen[0]]) if options.method else table(HEADINGS, method_rows())
     show(options, cards, text)
 

@@ -153,6 +153,7 @@ def calibrator(content: bytes) -> dict[str, Any]:
             "classes": _whole(header, "classes", 0),
             "features_used": _entry(header, "features_used", bool),
             "notices": [text(notice, LONGEST_TEXT) for notice in _entry(header, "notices", list)[:MOST_NOTICES]],
+            "decided": plain(_entry(header, "decided", dict), arrays=False) if "decided" in header else {},
             "tensors": {text(name): tensor for name, tensor in tensors.items()},
         }
     except KeyError as error:

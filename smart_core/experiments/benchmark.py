@@ -23,8 +23,7 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from smart_core.calibrators import get, select
-from smart_core.calibrators import methods as all_methods
+from smart_core.calibrators import get, method_named, select
 from smart_core.data.logitset import LogitSet
 from smart_core.device import one_thread
 from smart_core.errors import CalibrationError, Cancelled, SmartError
@@ -128,7 +127,7 @@ def benchmark(
         for number, (task, record, evaluation) in enumerate(_done(open_tasks, parts, workers, run), 1):
             store.add(task.key, record, evaluation)
             fill((task.set_name, task.method))
-            run.tick(number / (len(open_tasks) + 1), f"{task.set_name}: {all_methods()[task.method].label}")
+            run.tick(number / (len(open_tasks) + 1), f"{task.set_name}: {method_named(task.method).label}")
             if on_result is not None:
                 on_result(result)
     except Cancelled:

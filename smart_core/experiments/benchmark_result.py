@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smart_core.calibrators import methods as all_methods
+from smart_core.calibrators import method_named
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS, metric_named, metric_number
 from smart_core.experiments import latex, paper
@@ -203,7 +203,7 @@ class Benchmark(Result):
                 cells.append(f"${mark % number}{tied}$")
             floor = [f"${metric_number(name, self.sets[one].floor)}$"] if name == "ece" else []
             body.append(latex.row([latex.escaped(one), *cells, *floor]))
-        labels = [latex.escaped(all_methods()[id].label) for id in ids]
+        labels = [latex.escaped(method_named(id).label) for id in ids]
         header = ["Data", *labels, *(["Floor"] if name == "ece" else [])]
         caption = (
             rf"{latex.heading(name)}, measured on test; mean $\pm$ standard deviation over splits and seeds. The best "

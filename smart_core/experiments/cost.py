@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from smart_core.calibrators.registry import CHAINED
 from smart_core.data.logitset import LogitSet
 
 Prediction = Callable[[float, float], float]
@@ -28,6 +29,7 @@ FIT: Mapping[str, Prediction] = {
     "dac": lambda n, k: 0.005 + 6e-9 * n * n,
     "irm": lambda n, k: 0.003 + 8e-8 * n * k,
     "logitclip": lambda n, k: 0.003 + 6.5e-8 * n * k,
+    "iop": lambda n, k: 0.15 + 1.2e-4 * n + 6e-8 * n * k,
     "bbq": lambda n, k: 0.004 + 9e-6 * n,
     "smart": lambda n, k: 0.03 + 7e-6 * n + 1.2e-8 * n * k,
 }
@@ -47,7 +49,7 @@ def fit_seconds(id: str, samples: float, classes: float) -> float:
     >>> fit_seconds("ts", 5000, 10) < fit_seconds("cts", 5000, 10) < fit_seconds("cts", 5000, 1000)
     True
     """
-    return FIT.get(id, _quick)(samples, classes)
+    return sum(FIT.get(part, _quick)(samples, classes) for part in id.split(CHAINED))
 
 
 def evaluation_seconds(id: str, data: LogitSet, samples: float | None = None) -> float:

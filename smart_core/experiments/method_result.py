@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from smart_core import __version__
-from smart_core.calibrators import get, methods
+from smart_core.calibrators import get, method_named
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
 from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, Evaluation, evaluate
@@ -77,7 +77,7 @@ class MethodResult:
     @property
     def label(self) -> str:
         """The method's name in tables."""
-        return methods()[self.id].label
+        return method_named(self.id).label
 
     def fits(self, data: LogitSet) -> bool:
         """Return whether the row can be about a data set: the numbers of classes and of samples are the same."""

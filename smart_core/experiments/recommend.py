@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smart_core.calibrators import methods
+from smart_core.calibrators import method_named
 from smart_core.evaluation import CALIBRATION_ERRORS, METRICS, Evaluation, metric_value
 from smart_core.formatting import duration, join_words, percent, plural
 from smart_core.metrics.uncertainty import compare_all, paired_difference
@@ -80,7 +80,7 @@ class Recommendation:
     @property
     def label(self) -> str:
         """The method's name in tables."""
-        return methods()[self.method].label
+        return method_named(self.method).label
 
     @property
     def title(self) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smart_core.calibrators import get, methods
-from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators import get, method_named
+from smart_core.calibrators.base import TWO_CLASSES, Calibrator
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import METRICS, evaluate
@@ -130,13 +130,14 @@ def unavailable(id: str, data: LogitSet) -> str | None:
         "logits": data.kind == "logits",
         "features": data.validation.features is not None and data.test.features is not None,
         "head": data.head is not None,
+        TWO_CLASSES: data.classes == 2,
     }
-    return methods()[id].missing(arrays)
+    return method_named(id).missing(arrays)
 
 
 def seeds_for(id: str, seeds: int) -> range:
     """All seeds for methods that draw random numbers; one for the others, whose results cannot differ."""
-    return range(seeds if methods()[id].stochastic else 1)
+    return range(seeds if method_named(id).stochastic else 1)
 
 
 def failure(error: Exception) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from smart_core.calibrators import methods as all_methods
-from smart_core.calibrators import select
+from smart_core.calibrators import method_named, select
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import Cancelled
 from smart_core.experiments.results import OverSeeds, Result
@@ -46,7 +45,7 @@ class Runtime(Result):
         rows = [
             {
                 "method": id,
-                "label": all_methods()[id].label,
+                "label": method_named(id).label,
                 **{f"{stage}_{name}": value for stage in ("fit", "apply") for name, value in times[stage].items()},
             }
             for id, times in self.to_dict()["methods"].items()

@@ -30,8 +30,7 @@ def check_exportable(calibrator: Calibrator) -> None:
     """Raise `ExportError` if it is not fitted or has a setting that is not allowed."""
     try:
         calibrator.state()
-        for described in calibrator.settings():
-            described.check(getattr(calibrator, described.name), calibrator.label)
+        calibrator.check_settings()
     except SmartError as error:
         raise ExportError(str(error)) from error
 

@@ -130,11 +130,27 @@ def layers(theta: np.ndarray, sizes: tuple[int, ...]) -> list[tuple[np.ndarray, 
     return found
 
 
-def network(x: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """`W_n relu(... relu(W_1 x + b_1) ...) + b_n`, (N,)."""
+def network_outputs(x: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """`W_n relu(... relu(W_1 x + b_1) ...) + b_n`, (N, outputs)."""
     for weight, bias in layers[:-1]:
         x = np.maximum(linear(x, weight, bias), 0.0)
-    return linear(x, *layers[-1])[:, 0]
+    return linear(x, *layers[-1])
+
+
+def network(x: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The one output of a network, (N,)."""
+    return network_outputs(x, layers)[:, 0]
+
+
+def stretched(y: np.ndarray, nodes: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Scores of y with the gaps between the nodes, in descending order, multiplied by the factors; float64."""
+    scores, count = np.full_like(y, 0.0), nodes.shape[1]
+    for j in range(count):
+        length = nodes[:, j : j + 1] - y
+        if j + 1 < count:
+            length = np.minimum(length, nodes[:, j : j + 1] - nodes[:, j + 1 : j + 2])
+        scores = scores - factors[:, j : j + 1] * np.maximum(length, 0.0)
+    return scores
 
 
 def centred(z: np.ndarray) -> np.ndarray:
@@ -146,6 +162,11 @@ def centred(z: np.ndarray) -> np.ndarray:
 def log_probabilities(z: np.ndarray) -> np.ndarray:
     """`log softmax(z)` of the gaps, kept above -10,000; float64."""
     return log_softmax(np.maximum(gaps(z), GAP_FLOOR))
+
+
+def log_rows(p: np.ndarray) -> np.ndarray:
+    """`log p`, float32, of probabilities, which are kept above the least normal float32."""
+    return np.log(np.maximum(p, np.float32(TINY)).astype(np.float64)).astype(np.float32)
 
 
 def smoothed_log_probabilities(z: np.ndarray, temperature: np.ndarray, uniform: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from smart_core.calibrators import methods as all_methods
+from smart_core.calibrators import in_order, method_named
 from smart_core.errors import ExportError
 from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, metric_named, metric_number
 from smart_core.experiments import latex
@@ -83,8 +83,8 @@ def _has_range(comparison: Comparison, metric: str) -> bool:
 
 
 def _methods_as_columns(sets: Sequence[Comparison], metrics: Sequence[str]) -> tuple[str, list[str], list[str]]:
-    ids = [id for id in all_methods() if any(id in one.results for one in sets)]
-    header = ["Data", "Metric", *(all_methods()[id].label for id in ids), "Floor"]
+    ids = in_order(id for one in sets for id in one.results)
+    header = ["Data", "Metric", *(method_named(id).label for id in ids), "Floor"]
     body: list[str] = []
     for number, one in enumerate(sets):
         if number > 0 and len(metrics) > 1:
@@ -110,9 +110,8 @@ def _methods_as_rows(sets: Sequence[Comparison], metrics: Sequence[str]) -> tupl
             header.append(r"true, 95\,\%")
             floors.append("")
     body = [
-        latex.row([escaped(all_methods()[id].label) + _dagger(one, id), *(cells.get(id, NOTHING) for cells in columns)])
-        for id in all_methods()
-        if id in one.results
+        latex.row([escaped(method_named(id).label) + _dagger(one, id), *(cells.get(id, NOTHING) for cells in columns)])
+        for id in in_order(one.results)
     ]
     return "l" + "c" * len(columns), header, [*body, r"\midrule", latex.row(floors)]
 

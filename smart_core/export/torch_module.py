@@ -8,8 +8,6 @@ learned tensors are buffers, which no optimiser changes. Before PyTorch 2.7, `to
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor, nn
 
@@ -31,16 +29,13 @@ class CalibratorModule(nn.Module):
         check_exportable(calibrator)
         self.classes = calibrator.classes_
         self.width = feature_width(calibrator)
-        self.calibrator = copy.copy(calibrator)
+        self.calibrator = calibrator.bare()  # the tensors are kept once, where `to` and `state_dict` find them
         for name, tensor in calibrator.state().items():
             self.register_buffer(name, tensor.detach().clone())
-            delattr(self.calibrator, name)  # kept once, where `to` and `state_dict` find it
 
     def forward(self, logits: Tensor, features: Tensor | None = None) -> Tensor:
         self._check(logits, features)
-        calibrator = copy.copy(self.calibrator)
-        for name, tensor in self.named_buffers():  # on the module's device, which `to` may have changed
-            setattr(calibrator, name, tensor)
+        calibrator = self.calibrator.with_state(dict(self.named_buffers()))  # `to` may have moved them
         if self.classes == 0:
             return calibrator._map_confidence(logits)
         x = features.float() if features is not None and self.width is not None else None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from smart_core.calibrators import methods
+from smart_core.calibrators import is_method
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Cure, LogitSet, Notice
 from smart_core.data.normalize.logits import MAX_LOGIT
@@ -108,7 +108,8 @@ def array(kinds: str, axes: int, low: float, high: float = LARGEST, *, unknown: 
 FLAG = a(bool)
 SENTENCE = text(20_000)
 SCALAR = Rule(lambda value: isinstance(value, bool | int | float | str | None), "a number or text")
-METHOD, METRIC = one_of(methods()), one_of(METRICS)
+METHOD = Rule(is_method, "the id of a method, or of a chain such as svs+smart")
+METRIC = one_of(METRICS)
 SECONDS = number(0, 1e9)
 VALUE = number(unknown=True)
 AXES = {

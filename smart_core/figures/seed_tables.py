@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from smart_core.calibrators import methods
+from smart_core.calibrators import is_method
 from smart_core.evaluation import metric_label, metric_named, metric_number, metric_value
 from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
@@ -32,7 +32,7 @@ WIDE = 6
 
 def label_of(kind: str, value: Any) -> str:
     """The name of a row or column of a table, unescaped: methods, objectives and indicators by their own labels."""
-    if kind == "method" and value in methods():
+    if kind == "method" and is_method(value):
         return style(value).label
     if kind == "objective" and value in OBJECTIVES:
         return OBJECTIVES[value].label

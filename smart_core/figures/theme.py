@@ -14,7 +14,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from smart_core.calibrators import Calibrator, methods
+from smart_core.calibrators import Calibrator, is_method, method_named, methods
 from smart_core.formatting import shorten
 
 
@@ -73,7 +73,10 @@ def palette() -> dict[str, Style]:
 
 def style(method: str) -> Style:
     """The style of a method id; an unknown id is drawn in grey under its own name."""
-    return palette().get(method) or Style(method, *Calibrator.style)
+    if not is_method(method):
+        return Style(method, *Calibrator.style)
+    known = method_named(method)
+    return Style(known.label, *known.style)
 
 
 Scale = tuple[tuple[float, str], ...]

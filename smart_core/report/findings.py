@@ -10,8 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from smart_core.analysis.diagnosis import Diagnosis, diagnose
 from smart_core.analysis.margin_groups import MarginGroup, margin_edges, margin_groups
-from smart_core.calibrators import TemperatureCalibrator
-from smart_core.calibrators import methods as all_methods
+from smart_core.calibrators import TemperatureCalibrator, method_named
 from smart_core.calibrators.vanilla import Vanilla
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import Cancelled, ExportError
@@ -88,7 +87,7 @@ class Findings:
     def curved(self) -> str | None:
         """The method whose temperatures are drawn: SMART, else the first with a temperature per sample."""
         varying = [
-            id for id in self.fitted if issubclass(all_methods()[id], TemperatureCalibrator) and id not in CONSTANT
+            id for id in self.fitted if issubclass(method_named(id), TemperatureCalibrator) and id not in CONSTANT
         ]
         return "smart" if "smart" in varying else next(iter(varying), None)
 

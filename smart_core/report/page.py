@@ -20,8 +20,7 @@ from markupsafe import Markup
 import smart_core
 from smart_core.analysis.margin_groups import worst_group
 from smart_core.analysis.temperature_curve import temperature_curve
-from smart_core.calibrators import Calibrator
-from smart_core.calibrators import methods as all_methods
+from smart_core.calibrators import Calibrator, method_named
 from smart_core.data.logitset import MAIN_ARRAYS, LogitSet
 from smart_core.evaluation import (
     HEADLINE,
@@ -213,7 +212,7 @@ def by_margin(found: Findings) -> dict[str, ReportChart]:
     if not found.margin_groups:
         return {}
     repair = found.repair or "vanilla"
-    names = {"methods": ("vanilla", repair), "labels": (UNCALIBRATED, all_methods()[repair].label)}
+    names = {"methods": ("vanilla", repair), "labels": (UNCALIBRATED, method_named(repair).label)}
     sides = found.before, found.after, found.margin_edges, found.bins
     return _both("margin-groups", margin_group_grid, *sides, groups=found.margin_groups, **names)
 

@@ -24,7 +24,7 @@ from smart_core.data.logitset import LogitSet, Part
 from smart_core.evaluation import MEASURED_AND_TRUE, metric_value
 from smart_core.experiments import MethodResult
 from smart_core.formatting import join_words
-from tests.app.driver import open_page, plain_ece, wait
+from tests.app.driver import open_page, plain_ece, settle, wait
 from tests.conftest import ROOT
 
 QUICK = ("vanilla", "ts", "smart")
@@ -278,3 +278,18 @@ def test_the_code_runs(fitted: AppTest, monkeypatch: pytest.MonkeyPatch, capsys:
         assert shown.loc[method, "ECE, measured"] == metric_value("ece", result.results[method].mean("ece"))
     (best,) = shown.index[shown["Verdict"] == "best"]
     assert f"best: {best}" in capsys.readouterr().out
+
+
+def test_a_chain_is_fitted_and_has_settings() -> None:
+    app = open_page("compare")
+    app.number_input(key="seeds").set_value(1).run()
+    app.selectbox(key="chain-second").set_value("ts").run()
+    app = settle(app.button(key="fit-chain").click().run())
+    assert not app.exception
+    row = table(app).loc["svs+ts"]
+    assert row["Method"] == "SVS then TS"
+    assert "SVS then TS" in app.selectbox(key="settings-of").options
+    app.selectbox(key="settings-of").set_value("svs+ts").run()
+    app.number_input(key="set-svs+ts-first.lambda_diagonal").set_value(2.0).run()
+    assert not app.exception
+    assert table(app).loc["svs+ts", "Verdict"] == STALE

@@ -122,6 +122,7 @@ OBJECTIVES: dict[str, tuple[Callable[[Rows, Problem], float], Callable[[Problem]
     "irm": (mse, the_model),
     "dac": (nll, tempered),
     "logitclip": (ece, the_model),
+    "iop": (nll, tempered),
 }
 """Method -> what its fit makes small on validation, and the neutral map of its family."""
 

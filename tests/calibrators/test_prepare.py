@@ -15,11 +15,12 @@ CODE = """
 import os, sys
 import torch
 from smart_core.calibrators import get, methods
+from tests.calibrators.fits import ALL
 from tests.calibrators.problems import over_confident
 
 torch.set_num_threads(1)
 problem = over_confident(80, 3, seed=1)
-quick = {"smart": {"epochs": 2}, "gc": {"partitions": 1, "steps": 2}}
+quick = {"smart": {"epochs": 2}, "gc": {"partitions": 1, "steps": 2}, "iop": {"epochs": 2}}
 
 def fit(id):
     get(id, **quick.get(id, {})).fit(problem.logits, problem.labels, **problem.fit_arguments())
@@ -33,7 +34,7 @@ for id in sys.argv[1:]:
         print(id, *sorted(new), flush=True)
         os._exit(0)
     os.wait()
-for id in methods():
+for id in ALL:
     fit(id)
 print("compiler" if "torch._dynamo" in sys.modules else "no compiler")
 """

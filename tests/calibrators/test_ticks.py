@@ -13,6 +13,7 @@ import pytest
 
 from smart_core.calibrators import get, methods
 from smart_core.fitting.indicators import INDICATORS
+from tests.calibrators.fits import ALL
 from tests.calibrators.problems import Problem, over_confident
 
 for method in methods().values():
@@ -21,7 +22,7 @@ for method in methods().values():
 LONGEST = 0.5
 """Seconds of the fitting thread's own time between two checks; on a fast processor 0.2 is enough."""
 
-SHORT = {"smart": {"epochs": 20}, "cts": {"sweeps": 1}, "fc": {"search": "coarse"}}
+SHORT = {"smart": {"epochs": 20}, "iop": {"epochs": 20}, "cts": {"sweeps": 1}, "fc": {"search": "coarse"}}
 """Fewer rounds of the same work."""
 
 
@@ -52,7 +53,7 @@ def watched(id: str, problem: Problem, arguments: dict[str, object], **settings:
     return watch
 
 
-@pytest.mark.parametrize("id", list(methods()))
+@pytest.mark.parametrize("id", ALL)
 def test_a_fit_checks_for_cancellation_often(id: str, problem: Problem):
     watch = watched(id, problem, problem.fit_arguments(), **SHORT.get(id, {}))
     assert watch.longest_gap() < LONGEST
@@ -68,7 +69,7 @@ def test_a_fit_with_any_indicator_checks_for_cancellation_often(indicator: str, 
     assert watched("smart", problem, {}, epochs=5, indicator=indicator).longest_gap() < LONGEST
 
 
-@pytest.mark.parametrize("id", [id for id in methods() if id != "vanilla"])
+@pytest.mark.parametrize("id", [id for id in ALL if id != "vanilla"])
 def test_many_rows_are_read_in_chunks(id: str, monkeypatch: pytest.MonkeyPatch):
     """With chunks of a tenth of the set, each pass over it checks ten times or more."""
     small = over_confident(500, 80, seed=2)

@@ -13,19 +13,18 @@ import pytest
 
 import smart_core as sc
 from smart_core.analysis.temperature_curve import temperature_curve
-from smart_core.calibrators import get, methods
+from smart_core.calibrators import get
 from smart_core.cli import main
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import METRICS
-from tests.calibrators.fits import QUICK
+from tests.calibrators.fits import ALL, QUICK
 from tests.calibrators.problems import Problem
 from tests.calibrators.test_battery import assert_probabilities
 from tests.data.files import npz
 from tests.robustness.degenerate import DEGENERATE
 
-ALL = list(methods())
 MANY = "30,000 classes"
-SQUARE = ("matrix", "dirichlet")
+SQUARE = ("matrix", "dirichlet", "sms")
 """Their map has K^2 entries, and a fit keeps many such arrays: 30,000 classes are refused."""
 
 pytestmark = pytest.mark.counts("degenerate data: a method or all metrics on a set")

@@ -17,6 +17,7 @@ from smart_core.calibrators import get, methods
 from smart_core.data.logitset import Head
 from smart_core.data.simulate import simulate
 from smart_core.device import WORTH_SHARING, one_thread, threads_for
+from tests.calibrators.fits import ALL
 from tests.conftest import COUNTED, ROOT
 
 ROWS, CLASSES, WIDTH = 300, 5, 8
@@ -104,20 +105,18 @@ def test_every_method_gives_the_same_bits_beside_other_fits(
     threads: int, record_property: Callable[[str, Any], None]
 ) -> None:
     """Alone; beside four threads of fits; in new threads there; and in another process that works at the same time."""
-    alone = {method: bits(method) for method in methods()}
-    assert len(alone) == 17
-    assert len(set(alone.values())) == 17, "two methods that give the same bits tell nothing of either"
+    alone = {method: bits(method) for method in ALL}
+    assert len(set(alone.values())) == len(alone), "two methods that give the same bits tell nothing of either"
     code = (
         f"import torch; torch.set_num_threads({threads})\n"
-        "from smart_core.calibrators import methods\n"
-        "from tests.robustness.test_numbers_under_load import bits\n"
-        "for method in methods(): print(method, bits(method))\n"
+        "from tests.robustness.test_numbers_under_load import ALL, bits\n"
+        "for method in ALL: print(method, bits(method))\n"
     )
     other = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         with Crowd() as crowd:
-            beside = {method: bits(method) for method in methods()}
-            anew = {method: in_a_new_thread(bits, method) for method in methods()}
+            beside = {method: bits(method) for method in ALL}
+            anew = {method: in_a_new_thread(bits, method) for method in ALL}
             told, _ = other.communicate(timeout=200)
         elsewhere = dict(line.split() for line in told.splitlines())
     finally:
