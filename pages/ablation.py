@@ -110,8 +110,12 @@ def show_table(kind: str, study: studies.Study | None, settings: Settings) -> No
         return
     with studies.grey_if_stale(study, data, kind, settings):
         st.markdown(f"##### {ablation_verdict(study.result, metric)}")
-        draw = efficiency_curves if kind == "efficiency" else seed_table_heatmap
-        charts.show(draw(study.result, metric, **look), kind)
+        if kind == "efficiency":
+            chart = efficiency_curves(study.result, metric, **look)
+        else:
+            floor = studies.noise_floor(data, metric, bins)
+            chart = seed_table_heatmap(study.result, metric, floor=floor, **look)
+        charts.show(chart, kind)
     note = studies.noise_note(data, metric, bins)
     st.caption(f"The best cell is selected on test, so its value is too optimistic. {note}")
 

@@ -112,7 +112,7 @@ with left:
         st.caption("Cells appear as they finish." if running else "Not run yet.")
     else:
         with studies.grey_if_stale(study, data, KIND, settings):
-            heatmap = sensitivity_heatmap(study.result, metric, **look)
+            heatmap = sensitivity_heatmap(study.result, metric, floor=studies.noise_floor(data, metric, bins), **look)
             cell = selected_cell(charts.show(heatmap, "sensitivity", on_select="rerun"), study.result)
         use_cell(data, cell, seeds, bins)
         st.caption(

@@ -15,7 +15,7 @@ from smart_core.calibrators import method_named, methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments.running import seeds_for, unavailable
 from smart_core.experiments.shift import DEFAULT_METHODS
-from smart_core.figures import reduction_bars, shift_heatmap
+from smart_core.figures import reduction_dots, shift_heatmap
 from smart_core.progress import Run
 
 navigation.enter()
@@ -125,7 +125,7 @@ if study is not None:
         st.markdown(f"##### {shift_verdict(study.result, metric)}")
         if not METRICS[metric].higher_is_better:
             st.subheader("Error reduction")
-            charts.show(reduction_bars(study.result, metric, **look), "reduction")
+            charts.show(reduction_dots(study.result, metric, **look), "reduction")
             st.caption(
                 "Relative to the uncalibrated model on the same samples: 100\u00a0% removes all error, below 0 the "
                 "method makes it worse. Means over seeds; small groups are noisy, so near ties are not a ranking."

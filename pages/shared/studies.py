@@ -95,14 +95,20 @@ def grey_if_stale(study: Study, data: LogitSet, kind: str, settings: Settings) -
         yield
 
 
-def noise_note(data: LogitSet, metric: str, bins: int) -> str:
-    """Return a sentence on the noise floor of the metric on this test set; empty if the floor is not known."""
+def noise_floor(data: LogitSet, metric: str, bins: int) -> float | None:
+    """Return the noise floor of the metric with SMART on this test set; None if it is not known."""
     row = leaderboard.row(data, "smart")
     if row is not None and row.bins == bins and metric in row.result.floor:
-        floor = row.result.floor[metric].q95
-    elif metric == "ece" and (fit := quick_fit.find(data)) is not None:
-        floor = cache.diagnosis(fit[2], bins).floor.q95
-    else:
+        return row.result.floor[metric].q95
+    if metric == "ece" and (fit := quick_fit.find(data)) is not None:
+        return cache.diagnosis(fit[2], bins).floor.q95
+    return None
+
+
+def noise_note(data: LogitSet, metric: str, bins: int) -> str:
+    """Return a sentence on the noise floor of the metric on this test set; empty if the floor is not known."""
+    floor = noise_floor(data, metric, bins)
+    if floor is None:
         return ""
     return (
         f"A perfectly calibrated model reaches up to {metric_value(metric, floor)} by chance on these "

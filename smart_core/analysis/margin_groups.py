@@ -195,6 +195,12 @@ class GapCells:
         """Mean confidence minus accuracy of each cell."""
         return self.confidence - self.accuracy
 
+    @property
+    def beyond_noise(self) -> NDArray[np.bool_]:
+        """Which cells have a mean confidence outside the 95 % band of their accuracy."""
+        low, high = self.band()
+        return (self.confidence < low) | (self.confidence > high)
+
     def band(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
         """Lower and upper accuracy of each cell: quantiles of Beta(h + 1/2, n - h + 1/2) for h hits of n samples."""
         hits = np.nan_to_num(self.accuracy) * self.count

@@ -21,7 +21,7 @@ __getattr__, __dir__, __all__ = attach(
         "seed_tables": "sensitivity_heatmap seed_table_heatmap shift_heatmap",
         "efficiency": "efficiency_curves",
         "training": "divergence_chart gradient_chart",
-        "shift": "reduction_bars",
+        "shift": "reduction_dots",
         "slices": "slice_dots",
         "benchmark": "benchmark_matrix critical_difference_diagram property_scatter win_matrix",
     },

@@ -32,8 +32,6 @@ COLUMNS = 2
 """Panels side by side: readable on a phone too."""
 MOST_GROUPS = 30
 """More panels than this are neither readable nor quick."""
-FEWEST = 5
-"""Cells of the heat map with fewer samples are dimmed: their gap is hardly more than chance."""
 FEW, FEW_SHARE = 10, 0.02
 """Bins of a panel with fewer samples, or a smaller share of the group, are faded points off the line."""
 NARROWEST = 0.004
@@ -258,29 +256,30 @@ def _grid_alt(sides: Sequence[_Side]) -> str:
 def gap_heatmap(evaluation: Evaluation, edges: ArrayLike, bins: int = 15, **look: Unpack[Look]) -> Chart:
     """Mean confidence minus accuracy by margin group and confidence bin: blue is under-, orange over-confident.
 
-    Cells with fewer than five samples are dimmed and dotted, empty ones left out. Every cell that holds a sample is a
-    point that can be selected; its `customdata` begins with the number of the group and of the bin.
+    Cells whose gap noise explains (95 %) are dimmed and dotted, empty ones left out. Every cell that holds a sample is
+    a point that can be selected; its `customdata` begins with the number of the group and of the bin.
     """
     cells, dark = gap_cells(evaluation, edges, bins), look.get("dark", False)
     names = margin_labels(cells.edges)
     middle = (cells.bin_edges[:-1] + cells.bin_edges[1:]) / 2
-    enough, thin = cells.count >= FEWEST, (cells.count > 0) & (cells.count < FEWEST)
-    reach = float(np.max(np.abs(cells.gap[enough]), initial=0.05))
+    clear = cells.beyond_noise
+    noise = (cells.count > 0) & ~clear
+    reach = float(np.max(np.abs(cells.gap[clear]), initial=0.05))
     figure = go.Figure()
-    for kept, opacity in ((enough, 1.0), (thin, 0.3)):
+    for kept, opacity in ((clear, 1.0), (noise, 0.3)):
         gaps = np.where(kept, cells.gap, np.nan)
         rows = list(range(len(names)))
         figure.add_heatmap(
             x=middle, y=rows, z=gaps, coloraxis="coloraxis", opacity=opacity, xgap=1, ygap=1, hoverinfo="skip"
         )
     # dimming alone is easily taken for a small gap
-    group, column = np.nonzero(thin)
+    group, column = np.nonzero(noise)
     figure.add_scatter(
         x=middle[column],
         y=group,
         mode="markers",
         marker={"symbol": "circle", "size": 4, "color": ink(dark).quiet},
-        name=f"fewer than {FEWEST} samples",
+        name="within noise",
         hoverinfo="skip",
         showlegend=False,
     )
@@ -297,7 +296,7 @@ def _gap_layout(figure: go.Figure, reach: float, names: Sequence[str], dark: boo
     figure.update_layout(margin={"t": 64}, coloraxis={**scale, "colorbar": {**place, **size}})
     # a title of the bar's own would be written over it
     figure.add_annotation(
-        text=f"confidence − accuracy; dotted: n &lt; {FEWEST}",
+        text="confidence − accuracy; dotted: within noise",
         font_size=12,
         showarrow=False,
         xref="paper",
@@ -353,12 +352,12 @@ def _gap_alt(cells: GapCells, names: Sequence[str]) -> str:
         f"Heat map of mean confidence minus accuracy in {len(names)} margin groups by {cells.bin_edges.size - 1} "
         "confidence bins"
     )
-    enough = cells.count >= FEWEST
-    thin = int(((cells.count > 0) & ~enough).sum())
-    dimmed = f"; {plural(thin, 'cell')} with fewer than {FEWEST} samples dimmed" if thin else ""
-    if not enough.any():
-        return f"{words}; no cell holds {FEWEST} samples."
-    group, column = divmod(int(np.argmax(np.where(enough, np.abs(cells.gap), -1))), cells.gap.shape[1])
+    clear = cells.beyond_noise
+    rest = int(((cells.count > 0) & ~clear).sum())
+    dimmed = f"; {plural(rest, 'cell')} within noise dimmed" if rest else ""
+    if not clear.any():
+        return f"{words}; no cell is off beyond noise."
+    group, column = divmod(int(np.argmax(np.where(clear, np.abs(cells.gap), -1))), cells.gap.shape[1])
     span = f"{percent(cells.bin_edges[column])} to {percent(cells.bin_edges[column + 1])}"
     samples = plural(int(cells.count[group, column]), "sample")
     return (

@@ -11,13 +11,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.calibrators import is_method
-from smart_core.evaluation import metric_label, metric_named, metric_number, metric_value
+from smart_core.evaluation import metric_label, metric_named, metric_number, metric_value, tick_format
 from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, Look, cell_points, lay_out, legend_entry
-from smart_core.figures.theme import ink, plain, sequential, style
+from smart_core.figures.chart import Chart, Look, cell_points, lay_out, legend_entry, marker, shade
+from smart_core.figures.theme import ink, plain, sequential, style, translucent
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words, shorten
@@ -41,11 +41,14 @@ def label_of(kind: str, value: Any) -> str:
     return shorten(value)
 
 
-def seed_table_heatmap(table: SeedTable, metric: str | None = None, *, source: str = "", **look: Unpack[Look]) -> Chart:
+def seed_table_heatmap(
+    table: SeedTable, metric: str | None = None, *, source: str = "", floor: float | None = None, **look: Unpack[Look]
+) -> Chart:
     """The table's cells with their numbers, mean and spread over seeds; the best cell starred.
 
     The table's columns (objectives, indicators) run down the side, where there is room for their names, and its rows
-    (methods) across.
+    (methods) across. A table of one method is drawn as dots along an axis. Colours begin at the noise floor, if it is
+    given: what lies below it is all alike.
 
     >>> from smart_core.experiments import paper
     >>> chart = seed_table_heatmap(paper.objectives("ResNet-50"), source="the paper")
@@ -59,7 +62,10 @@ def seed_table_heatmap(table: SeedTable, metric: str | None = None, *, source: s
     best = best_cell(cells.mean, name)
     marks = [] if best is None else [Mark(*best, f"{_extreme(name)} on test")]
     rows, columns = ([plain(label) for label in labels] for labels in (down, across))
-    figure = cell_heatmap(cells, name, rows, columns, marks, look, "seed-table")
+    if len(columns) == 1:
+        figure = cell_dots(cells, name, rows, look, "seed-table", floor)
+    else:
+        figure = cell_heatmap(cells, name, rows, columns, marks, look, "seed-table", floor=floor)
     head = f"{metric_named(name).label} by {table.column_name} and {table.row_name}{_from(source)}"
     alt = f"{head}: no cell is computed yet."
     if best is not None:
@@ -80,6 +86,7 @@ def sensitivity_heatmap(
     paper_default: tuple[float, float] | None = DEFAULT,
     *,
     source: str = "",
+    floor: float | None = None,
     **look: Unpack[Look],
 ) -> Chart:
     """Mean over seeds at every (sigma, delta), sigmas down the side; the paper's default framed, the best cell starred.
@@ -98,7 +105,7 @@ def sensitivity_heatmap(
     marks += [] if best is None else [Mark(*best, f"{_extreme(name)} on test")]
     sigmas, deltas = ([f"{value:g}" for value in axis] for axis in (result.sigmas, result.deltas))
     hover = [f"σ = {sigma}" for sigma in sigmas], [f"δ = {delta}" for delta in deltas]
-    figure = cell_heatmap(cells, name, sigmas, deltas, marks, look, "sensitivity", hover=hover)
+    figure = cell_heatmap(cells, name, sigmas, deltas, marks, look, "sensitivity", hover=hover, floor=floor)
     figure.update_xaxes(title_text="δ")
     figure.update_yaxes(title_text="σ")
     pairs = [(sigma, delta) for sigma in result.sigmas for delta in result.deltas]
@@ -244,12 +251,13 @@ def cell_heatmap(
     *,
     hover: tuple[Sequence[str], Sequence[str]] | None = None,
     empty: str = "not yet",
+    floor: float | None = None,
 ) -> go.Figure:
     """Cells coloured by their mean, with mean and spread written in them; the first row is on top.
 
     Cells without a value have no colour and say `empty`. Where columns are many, only the mean is written; the hover
     text has the rest. `rows` and `columns` must be escaped already; `hover` names them in the hover text. Every cell is
-    a point that can be selected: x is its column, y its row.
+    a point that can be selected: x is its column, y its row. `floor` is where the colours begin (see `color_span`).
     """
     wide, values, dark = len(columns) >= WIDE, cells.mean, look.get("dark", False)
     places = list(np.ndindex(values.shape))
@@ -259,7 +267,9 @@ def cell_heatmap(
     words = [f"{sides[i]}, {tops[j]}<br>{cell_words(cells, metric, (i, j))}" for i, j in places]
     axes = {"x": list(range(len(columns))), "y": list(range(len(rows)))}
     figure = go.Figure()
-    figure.add_heatmap(z=values, **axes, hoverinfo="skip", colorscale=sequential(dark), showscale=False, xgap=2, ygap=2)
+    span = color_span(values, metric, floor)
+    scale = {"colorscale": sequential(dark), "showscale": False, "zmin": span[0], "zmax": span[1]}
+    figure.add_heatmap(z=values, **axes, hoverinfo="skip", **scale, xgap=2, ygap=2)
     y, x = np.indices(values.shape)
     details = {"customdata": words, "hovertemplate": "%{customdata}<extra></extra>"}
     figure.add_trace(cell_points(x.ravel(), y.ravel(), 26, 0.25, dark, **details))
@@ -278,17 +288,81 @@ def cell_heatmap(
         annotations=[
             # annotations, which a selection does not dim
             {"x": j, "y": i, "text": text, "showarrow": False, "font": {"size": 9 if wide else 12, "color": color}}
-            for (i, j), text, color in zip(places, texts, cell_inks(values, dark), strict=True)
+            for (i, j), text, color in zip(places, texts, cell_inks(values, dark, span), strict=True)
         ],
         clickmode="event+select",
         hoverdistance=-1,  # the nearest point is always that of the cell under the pointer
-        legend={"title": {"text": metric_label(metric) + " ", "font": {"size": 12}}, "font": {"size": 12}},
+        legend={"title": {"text": _unit(metric, floor), "font": {"size": 12}}, "font": {"size": 12}},
     )
     axis = {"showgrid": False, "zeroline": False, "tickmode": "array", "tickfont": {"size": 11 if wide else 13}}
     across = {"tickvals": axes["x"], "ticktext": list(columns), "range": [-0.5, len(columns) - 0.5]}
     # a label that leans to the left ends at its column and is never cut off at the right
     figure.update_xaxes(**axis, **across, autotickangles=[0, -45, -90])
     figure.update_yaxes(**axis, tickvals=axes["y"], ticktext=list(rows), range=[len(rows) - 0.5, -0.5])
+    return figure
+
+
+def color_span(values: Vector, metric: str, floor: float | None = None) -> tuple[float, float]:
+    """The values at both ends of the colour scale.
+
+    It begins at the noise floor and is at least as long as it: differences of the size of noise look alike. Without a
+    floor an error in per cent begins at 0, and any other score spans at least 5 % of its lowest value.
+
+    >>> color_span(np.array([0.006, 0.008]), "ece", floor=0.01), color_span(np.array([0.2, 0.3]), "nll")
+    ((0.01, 0.02), (0.2, 0.3))
+    """
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    if floor is not None and np.isfinite(floor) and floor > 0:
+        return floor, max(high, 2 * floor)
+    if metric_named(metric).percent and not metric_named(metric).higher_is_better:
+        return 0.0, high or 1.0
+    return low, max(high, low + 0.05 * abs(low)) if low else high or 1.0
+
+
+def _unit(metric: str, floor: float | None) -> str:
+    """The legend's title: the metric and, if the colours begin there, its noise floor."""
+    return f"{metric_label(metric)}{f', noise floor {metric_number(metric, floor)}' if floor else ''} "
+
+
+def cell_dots(
+    cells: OverSeeds, metric: str, rows: Sequence[str], look: Look, uirevision: str, floor: float | None = None
+) -> go.Figure:
+    """A table of one column as dots along the metric's axis: the mean with its spread over seeds, the noise shaded."""
+    kind, dark, mean, std = metric_named(metric), look.get("dark", False), cells.mean[:, 0], cells.std[:, 0]
+    places = [row for row, value in enumerate(mean) if np.isfinite(value)]
+    best = best_cell(cells.mean, metric)
+    look_of = style("smart")
+    figure = go.Figure()
+    if floor is not None and np.isfinite(floor):
+        shade(figure, 0.0, floor, translucent(ink(dark).quiet, 0.16))
+        entry = {"symbol": "square", "size": 12, "color": translucent(ink(dark).quiet, 0.3)}
+        figure.add_trace(legend_entry("noise floor", marker=entry))
+    figure.add_scatter(
+        x=mean[places],
+        y=places,
+        mode="markers",
+        marker={**marker(look_of, 11), "symbol": ["star" if i == (best or (-1,))[0] else "circle" for i in places]},
+        error_x={"type": "data", "array": np.nan_to_num(std[places]), "thickness": 1.5, "width": 4},
+        name="mean and spread over seeds",
+        customdata=[f"{rows[i]}<br>{cell_words(cells, metric, (i, 0))}" for i in places],
+        hovertemplate="%{customdata}<extra></extra>",
+        showlegend=True,
+    )
+    if best is not None:
+        figure.add_trace(_legend_entry(Mark(*best, f"{_extreme(metric)} on test"), dark))
+    ends = np.concatenate([mean[places] - np.nan_to_num(std[places]), mean[places] + np.nan_to_num(std[places])])
+    least, most = (float(ends.min()), float(ends.max())) if ends.size else (0.0, 1.0)
+    start = 0.0 if kind.percent and not kind.higher_is_better else least - 0.1 * (most - least or abs(most))
+    end = max(most, floor or 0.0) if not kind.higher_is_better else most
+    lay_out(figure, look, 120 + 34 * len(rows), uirevision)
+    figure.update_xaxes(
+        title_text=kind.label,
+        tickformat=tick_format(kind),
+        range=[start, end + 0.06 * (end - start or 1.0)],
+        nticks=6,
+    )
+    figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=list(rows), range=[len(rows) - 0.4, -0.6])
     return figure
 
 

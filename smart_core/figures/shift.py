@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,87 +12,85 @@ from numpy.typing import NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import metric_named
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, Look, lay_out
+from smart_core.figures.chart import Chart, Look, lay_out, line, marker
 from smart_core.figures.seed_tables import label_of
 from smart_core.figures.theme import ink, plain, style
 from smart_core.formatting import join_words, percent, shorten
+from smart_core.types import Matrix, Vector
 
 LOWEST = -1.0
-"""Harm beyond a doubled error is drawn here, with its number beside it: otherwise one bar would flatten all others."""
+"""Harm beyond a doubled error is drawn here, as the axis says: otherwise one dot would squash all others."""
 
-VERTICAL_UP_TO = 30
-"""Bars that fit side by side on a narrow screen; more are drawn below each other."""
-CHARACTERS_UP_TO = 32
-"""Characters of all the groups' names that fit side by side there."""
+ROW, FRAME = 26, 130
+"""Pixels of a group, and of everything around the groups."""
 
 
-def reduction_bars(
-    shift: Shift, metric: str | None = None, *, horizontal: bool | None = None, **look: Unpack[Look]
-) -> Chart:
+def reduction_dots(shift: Shift, metric: str | None = None, **look: Unpack[Look]) -> Chart:
     """The share of the uncalibrated error that each method removes in each group: 100 % is all, below 0 is harm.
 
-    Few bars are vertical and many horizontal, unless `horizontal` is given.
+    One row per group, with a dot per method.
 
     >>> shift = Shift.empty("method", "target", ("vanilla", "ts"), ("fog", "snow"), 1, ("ece",))
     >>> shift.metrics["ece"][:, :, 0] = [[0.10, 0.20], [0.05, 0.30]]
-    >>> reduction_bars(shift).table["reduction"].round(2).tolist()
+    >>> reduction_dots(shift).table["reduction"].round(2).tolist()
     [0.5, -0.5]
     """
     name = metric or shift.metric
-    kind = metric_named(name)
+    kind, dark = metric_named(name), look.get("dark", False)
     if kind.higher_is_better:
         raise CalibrationError(f"{kind.label} is not an error, so it cannot be reduced; choose an error such as ECE.")
     values = np.asarray(shift.reduction(name), dtype=np.float64)[1:]
     methods = [str(method) for method in shift.rows[1:]]
     groups = [plain(group, 24) for group in shift.columns]
-    crowded = values.size > VERTICAL_UP_TO or sum(map(len, groups)) > CHARACTERS_UP_TO
-    flat = crowded if horizontal is None else horizontal
-    figure = go.Figure([_bars(method, line, groups, flat) for method, line in zip(methods, values, strict=True)])
-    across: dict[str, Any] = {"title_text": f"{kind.label} reduction", "tickformat": ".0%", "range": _range(values)}
-    across["tickvals"] = [-1, 0, 1] if across["range"][0] < -0.5 else [-0.5, 0, 0.5, 1]
+    figure = go.Figure([_ranges(values, dark)])
+    figure.add_traces([_dots(method, line, groups) for method, line in zip(methods, values, strict=True)])
+    least = float(values[np.isfinite(values)].min(initial=0.0))
+    ticks = {-1.0: "≤ −100%" if least < LOWEST else "−100%", 0.0: "0", 0.5: "50%", 1.0: "100%"}
+    low = max(least, LOWEST) - 0.06
+    figure.update_xaxes(
+        title_text=f"{kind.label} reduction",
+        range=[low, 1.04],
+        tickvals=[place for place in ticks if place >= low],
+        ticktext=[text for place, text in ticks.items() if place >= low],
+        tickangle=0,
+    )
     many = len(groups)
-    along: dict[str, Any] = {"tickvals": list(range(many)), "ticktext": groups, "showgrid": False}
-    zero = {"line": {"color": ink(look.get("dark", False)).quiet, "width": 1.5}}
-    if flat:
-        figure.update_xaxes(**across)
-        figure.update_yaxes(**along, range=[many - 0.5, -0.5])
-        figure.add_vline(0, **zero)
-        tall = max(260, 110 + many * (10 * len(methods) + 12))
-    else:
-        figure.update_yaxes(**across)
-        figure.update_xaxes(**along, range=[-0.5, many - 0.5])
-        figure.add_hline(0, **zero)
-        tall = 420
-    lay_out(figure, look, tall, "reduction", barmode="group", bargap=0.22, bargroupgap=0.05)
+    figure.update_yaxes(tickvals=list(range(many)), ticktext=groups, range=[many - 0.4, -0.6])
+    figure.add_vline(0, line={"color": ink(dark).quiet, "width": 1.5})
+    # 26 pixels for each row of three legend entries beyond the first
+    lay_out(figure, look, max(240, FRAME + ROW * many + 26 * ((len(methods) - 1) // 3)), "reduction")
     return Chart(figure, _alt(shift, values, methods, kind.label), _table(shift, values), "shift-reduction")
 
 
-def _range(values: NDArray[np.float64]) -> list[float]:
-    known = values[np.isfinite(values)]
-    least = float(known.min(initial=0.0))
-    if least < LOWEST:
-        return [LOWEST - 0.5, 1.02]  # room for the number beside a bar cut short
-    return [least - (0.05 if least < 0 else 0.0), 1.02]
+def _ranges(values: Matrix, dark: bool) -> go.Scatter:
+    """A thin line per group from its lowest to its highest dot."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for row, column in enumerate(np.maximum(values, LOWEST).T):
+        known = column[np.isfinite(column)]
+        if known.size:
+            x += [float(known.min()), float(known.max()), None]
+            y += [row, row, None]
+    return line(x, y, "range", ink(dark).grid, 4, showlegend=False)
 
 
-def _bars(method: str, values: NDArray[np.float64], groups: list[str], flat: bool) -> go.Bar:
-    look, label = style(method), plain(label_of("method", method))
+def _dots(method: str, values: Vector, groups: list[str]) -> go.Scatter:
+    label = plain(label_of("method", method))
     known = np.flatnonzero(np.isfinite(values))
-    length = np.maximum(values[known], LOWEST)
-    place = dict(zip(("y", "x") if flat else ("x", "y"), (known, length), strict=True))
-    return go.Bar(
-        **place,
-        orientation="h" if flat else "v",
+    return go.Scatter(
+        x=np.maximum(values[known], LOWEST),
+        y=known,
+        mode="markers",
         name=label,
-        marker={"color": look.color, "line": {"width": 0}},
-        text=[f"{values[j]:.0%}" if values[j] < LOWEST else "" for j in known],
-        textposition="outside",
-        textfont={"size": 9},
-        constraintext="none",
+        marker=marker(style(method), 9),
         cliponaxis=False,
-        customdata=[[groups[j], f"{values[j]:.1%}"] for j in known],
+        customdata=[[groups[j], _share(values[j])] for j in known],
         hovertemplate=f"%{{customdata[0]}}<br>%{{customdata[1]}} of the error removed<extra>{label}</extra>",
     )
+
+
+def _share(value: float) -> str:
+    return percent(value, 1).replace("-", "−")
 
 
 def _alt(shift: Shift, values: NDArray[np.float64], methods: list[str], label: str) -> str:
@@ -111,7 +109,7 @@ def _alt(shift: Shift, values: NDArray[np.float64], methods: list[str], label: s
     if last != best:
         words += f", least by {label_of('method', last)}, {percent(mean[last])}"
     harm = [
-        f"{label_of('method', methods[i])} on {shorten(shift.columns[j])} ({percent(values[i, j])})"
+        f"{label_of('method', methods[i])} on {shorten(shift.columns[j])} ({_share(values[i, j])})"
         for i, j in np.argwhere(values < 0.0).tolist()
     ]
     if harm:

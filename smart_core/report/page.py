@@ -232,7 +232,9 @@ def sensitivity(found: Findings) -> dict[str, ReportChart]:
     grid = found.sensitivity
     if grid is None or not np.isfinite(grid.mean(found.metric)).any():
         return {}
-    return _both("sensitivity", sensitivity_heatmap, grid, found.metric)
+    known = found.fitted.get("smart")
+    floor = known.floor_q95(found.metric) if known is not None else None
+    return _both("sensitivity", sensitivity_heatmap, grid, found.metric, floor=floor)
 
 
 CHARTS: dict[str, Callable[[Findings], dict[str, ReportChart]]] = {

@@ -31,10 +31,11 @@ def test_indicators_and_training() -> None:
     confidence = smart.predict_proba(data.test.logits).max(axis=1)
     correct = data.test.logits.argmax(axis=1) == data.test.labels
     ece, off = plain_ece(confidence, correct), binned_bound(confidence, correct, 15)
-    drawn = np.asarray(charts(app)[0]["data"][0]["z"], dtype=float)
-    assert drawn.shape == (len(INDICATORS), 1)
+    (dots,) = [trace for trace in charts(app)[0]["data"] if "error_x" in trace]
+    drawn = np.asarray(dots["x"], dtype=float)
+    assert drawn.shape == (len(INDICATORS),)
     assert np.isfinite(drawn).all()
-    assert drawn[list(INDICATORS).index("entropy"), 0] == pytest.approx(ece, abs=off)
+    assert drawn[list(INDICATORS).index("entropy")] == pytest.approx(ece, abs=off)
     assert f"{100 * drawn.min():.2f}\u00a0%" in text_of(app).replace(" %", "\u00a0%")
     assert "Lowest ECE: SMART with" in text_of(app)
 

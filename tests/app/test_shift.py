@@ -46,10 +46,9 @@ def test_every_group_is_evaluated() -> None:
             confidence = softmax(data.test.logits[rows].astype(np.float64) / t, axis=1).max(axis=1)
             found.append(plain_ece(confidence, correct))
         off.append(binned_bound(confidence, correct, 15))
-    (bars,) = charts(app)[0]["data"]
-    lengths = np.asarray(bars["x"] if bars["orientation"] == "h" else bars["y"], dtype=float)
+    (dots,) = [trace for trace in charts(app)[0]["data"] if trace["name"] == "TS"]
     reduction = 1 - np.array(after) / np.array(before)
-    assert_within(lengths, np.maximum(reduction, -1.0), 2 * np.array(off) / np.array(before))
+    assert_within(np.asarray(dots["x"], dtype=float), np.maximum(reduction, -1.0), 2 * np.array(off) / np.array(before))
     means = re.search(r"from ([\d.]+) % to ([\d.]+) %", text_of(app).replace("\u00a0", " "))
     assert means is not None
     stated = [float(number) for number in means.groups()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta
 
 from smart_core.analysis.margin_groups import margin_edges, samples_in
 from smart_core.figures.margin_groups import gap_heatmap
@@ -19,7 +20,7 @@ def by_pandas(judged, edges: np.ndarray, bins: int) -> pd.DataFrame:
     return found.assign(gap=found["p"] - found["a"])
 
 
-def test_colours_are_the_gaps_and_thin_cells_are_dimmed() -> None:
+def test_colours_are_the_gaps_and_cells_within_noise_are_dimmed() -> None:
     judged, bins = too_sure(1500), 60
     edges = margin_edges(judged.margin, 4)
     expected = by_pandas(judged, edges, bins)
@@ -27,12 +28,14 @@ def test_colours_are_the_gaps_and_thin_cells_are_dimmed() -> None:
     assert dim.opacity < 0.5 < full.opacity
     seen = 0
     for (group, column), cell in expected.iterrows():
-        layer, other = (full, dim) if cell["n"] >= 5 else (dim, full)
+        hits = cell["n"] * cell["a"]
+        low, high = beta(hits + 0.5, cell["n"] - hits + 0.5).ppf([0.025, 0.975])
+        layer, other = (dim, full) if low <= cell["p"] <= high else (full, dim)
         assert layer.z[group][column] == pytest.approx(cell["gap"])
         assert np.isnan(other.z[group][column])
         seen += 1
     assert np.isfinite(full.z).sum() + np.isfinite(dim.z).sum() == seen
-    assert (expected["n"] < 5).any()  # the case is there
+    assert min(np.isfinite(full.z).sum(), np.isfinite(dim.z).sum()) > 0  # both cases are there
 
 
 def test_a_selected_cell_gives_its_samples() -> None:
@@ -51,14 +54,14 @@ def test_a_selected_cell_gives_its_samples() -> None:
 
 
 def test_words_name_the_largest_gap_of_a_cell_with_enough_samples() -> None:
-    # a lone sample is off by 0.95, six are off by 0.3
-    judged = evaluation_of([0.95] + [0.8] * 6, [0] + [1, 0] * 3, [1.0] + [3.0] * 6)
+    # two of three samples are off by 0.28, which noise explains, and half of sixty by 0.3, which it does not
+    judged = evaluation_of([0.95] * 3 + [0.8] * 60, [0, 1, 1] + [1, 0] * 30, [1.0] * 3 + [3.0] * 60)
     chart = gap_heatmap(judged, [0.0, 2.0, 4.0], 10)
-    assert "1 cell with fewer than 5 samples dimmed" in chart.alt
+    assert "1 cell within noise dimmed" in chart.alt
     assert "largest gap is at margin 2.0–4.0 and confidence 70.0\u00a0% to 80.0\u00a0%" in chart.alt
-    assert "6 samples claim 80.0\u00a0% and are right 50.0\u00a0% of the time" in chart.alt
-    assert list(chart.table["samples"]) == [1, 6]
-    np.testing.assert_allclose(chart.table["gap"], [0.95, 0.3])
+    assert "60 samples claim 80.0\u00a0% and are right 50.0\u00a0% of the time" in chart.alt
+    assert list(chart.table["samples"]) == [3, 60]
+    np.testing.assert_allclose(chart.table["gap"], [0.95 - 2 / 3, 0.3])
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -70,7 +73,7 @@ def test_scale_is_even_about_zero(dark: bool) -> None:
     assert "nan" not in texts(chart.figure)
 
 
-def test_a_single_sample_has_no_cell_with_enough_samples() -> None:
-    chart = gap_heatmap(evaluation_of([1.0], [1], [0.0]), [0.0, 0.0])
-    assert chart.alt.endswith("no cell holds 5 samples.")
+def test_a_single_sample_is_noise() -> None:
+    chart = gap_heatmap(evaluation_of([0.9], [1], [0.0]), [0.0, 0.0])
+    assert chart.alt.endswith("no cell is off beyond noise.")
     assert len(chart.table) == 1

@@ -57,14 +57,36 @@ def test_the_papers_tables():
 
 
 def test_cells_not_run_are_empty_and_counted():
-    made = table(("smart",), ("margin", "entropy"), kind="indicator")
+    made = table(("ts", "smart"), ("margin", "entropy"), kind="indicator")
     made.metrics["ece"][0, 1] = np.nan
     chart = seed_table_heatmap(made)
     written = [note.text for note in chart.figure.layout.annotations]
-    assert written[1] == "not yet"
-    assert "1 of 2 cells have no value yet" in chart.alt
+    assert written[2] == "not yet"
+    assert "1 of 4 cells have no value yet" in chart.alt
     made.metrics["ece"][:] = np.nan
     assert "no cell is computed yet" in seed_table_heatmap(made).alt
+
+
+def test_one_column_is_drawn_as_dots_with_their_spread_and_the_noise_floor():
+    made = table(("smart",), ("margin", "entropy", "confidence"), kind="indicator")
+    made.metrics["ece"][0] = [[0.01, 0.02, 0.03], [0.01, 0.01, 0.01], [np.nan] * 3]
+    figure = seed_table_heatmap(made, floor=0.015).figure
+    (dots,) = [trace for trace in figure.data if trace.error_x.array is not None]
+    np.testing.assert_allclose(dots.x, [0.02, 0.01])
+    np.testing.assert_allclose(dots.error_x.array, [0.01, 0.0])
+    assert list(dots.marker.symbol) == ["circle", "star"]
+    assert list(figure.layout.yaxis.ticktext)[2] == "Confidence"
+    assert (figure.layout.shapes[0].x0, figure.layout.shapes[0].x1) == (0.0, 0.015)
+
+
+def test_colours_begin_at_the_noise_floor():
+    """Differences below the floor have one colour; without it, an error begins at 0."""
+    made = table(("ts", "smart"), ("margin", "entropy"), kind="indicator")
+    made.metrics["ece"][:] = np.array([[0.004, 0.006], [0.008, 0.009]])[:, :, None]
+    (heat,) = [trace for trace in seed_table_heatmap(made, floor=0.01).figure.data if trace.type == "heatmap"]
+    assert (heat.zmin, heat.zmax) == (0.01, 0.02)
+    (heat,) = [trace for trace in seed_table_heatmap(made).figure.data if trace.type == "heatmap"]
+    assert (heat.zmin, heat.zmax) == (0.0, 0.009)
 
 
 def test_names_are_escaped_in_the_figure_and_not_in_the_alt_text():

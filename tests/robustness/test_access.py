@@ -26,7 +26,7 @@ from smart_core.experiments.results import SeedTable
 from smart_core.experiments.shift import Shift
 from smart_core.figures.chart import without_formulas
 from smart_core.figures.seed_tables import shift_heatmap
-from smart_core.figures.shift import reduction_bars
+from smart_core.figures.shift import reduction_dots
 from smart_core.figures.theme import plain
 from tests.app.driver import load_own_file, open_page
 from tests.conftest import ROOT
@@ -153,7 +153,7 @@ def strings(node: Any) -> list[str]:
     return [node] if isinstance(node, str) else []
 
 
-@pytest.mark.parametrize("draw", [reduction_bars, shift_heatmap])
+@pytest.mark.parametrize("draw", [reduction_dots, shift_heatmap])
 def test_group_names_in_figures_and_their_tables(draw: Any) -> None:
     names = tuple(name for name in HOSTILE_NAMES if name.strip() and name.isprintable())
     chart = draw(shifted(names), "ece")
