@@ -6,7 +6,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-APP = ("dashboard.py", "pages", "sample_logits", ".streamlit")
+APP = ("dashboard.py", "dashboard_server.py", "pages", "sample_logits", ".streamlit")
 
 
 class AppInPackage(BuildHookInterface[Any]):

@@ -30,7 +30,7 @@ navigation.enter()
 
 def pending_link() -> None:
     """Say that a link, or a reloaded page, waits for its file."""
-    key = session.current().awaited_key
+    key = urls.awaited_key()
     if key is None:
         return
     with st.container(border=True, key="waiting"):

@@ -5,27 +5,29 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.shared import forms, leaderboard, session
-from pages.shared.session import LeaderboardRow, row_key
+from pages.shared.session import row_key
 from smart_core import LogitSet
 from smart_core.calibrators import method_named
 
 SETTINGS = ("sigma", "delta")
+CELL = "sensitivity-cell"
+"""Among the choices of the workspace: sigma and delta of the cell that SMART uses."""
 
 
 def take(data: LogitSet, cell: tuple[float, float], seeds: int, bins: int) -> None:
     """Fit SMART with a cell's settings; its present row is kept, so that it can come back without a fit."""
     before = leaderboard.row(data, "smart")
     if before is not None and active() is None and not leaderboard.is_stale(before):
-        st.session_state.setdefault(session.BEFORE_CELL, {})[data.content_hash] = before
+        session.current().before_cell[data.content_hash] = before
     for name, value in zip(SETTINGS, cell, strict=True):
         forms.change_setting("smart", name, value)
-    st.session_state[session.CELL] = cell
+    session.current().choices[CELL] = cell
     leaderboard.fit(data, ["smart"], seeds=seeds, bins=bins)
 
 
 def active() -> tuple[float, float] | None:
     """Return sigma and delta of the cell that SMART uses; None if there is none, or the settings were changed since."""
-    cell: tuple[float, float] | None = st.session_state.get(session.CELL)
+    cell: tuple[float, float] | None = session.current().choices.get(CELL)
     if cell is None:
         return None
     defaults = {item.name: item.default for item in method_named("smart").settings()}
@@ -54,8 +56,8 @@ def undo(data: LogitSet, seeds: int | None) -> None:
     for item in method_named("smart").settings():
         if item.name in SETTINGS:
             forms.change_setting("smart", item.name, item.default)
-    st.session_state.pop(session.CELL)
-    before: LeaderboardRow | None = st.session_state.get(session.BEFORE_CELL, {}).pop(data.content_hash, None)
+    session.current().choices.pop(CELL, None)
+    before = session.current().before_cell.pop(data.content_hash, None)
     present = leaderboard.row(data, "smart")
     if before is not None and not leaderboard.is_stale(before):
         session.current().rows[row_key(data, "smart")] = before

@@ -6,6 +6,7 @@ A page gets the selected data set from `current()`. Loaded data sets and custom 
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -152,22 +153,27 @@ def key_of(data: LogitSet) -> str:
 
 
 def add_from_command_line() -> None:
-    """Add the data sets of the command line to a new session."""
-    if session.SESSION in st.session_state:
-        return
+    """Add the data sets of the command line to the workspace; they are saved when something is computed from them."""
+    own = session.current().datasets
     for item in reversed(opened.sets):
         key = key_of(item.data)
-        title = _unique_title(item.data.name, key)
-        session.current().datasets[key] = LoadedDataset(item.data, title, {"whole": item.files}, item.options)
+        if key not in own:
+            title, paths = _unique_title(item.data.name, key), tuple(map(os.path.abspath, item.files))
+            own.hold(key, LoadedDataset(item.data, title, {"whole": item.files}, item.options, paths))
 
 
 def add(
-    data: LogitSet, files: Mapping[str, Sequence[str]], options: dict[str, Any], replaces: str | None = None
+    data: LogitSet,
+    files: Mapping[str, Sequence[str]],
+    options: dict[str, Any],
+    replaces: str | None = None,
+    paths: tuple[str, ...] = (),
 ) -> str:
     """Add a data set, select it at the next run, and return its key.
 
     `replaces` is the key of the same files read with other options, which is removed. If the session is full, the
-    oldest data set is removed, and its title is kept under `REMOVED_DATASET` to tell the user.
+    oldest data set is removed, and its title is kept under `REMOVED_DATASET` to tell the user. `paths` are files in the
+    server's folder, which are not copied.
     """
     own = session.current().datasets
     key = key_of(data)
@@ -177,7 +183,7 @@ def add(
     if key not in own and len(own) == session.MAX_DATASETS:
         undo.remember(f"removal of {next(iter(own.values())).title}")
         st.session_state[session.REMOVED_DATASET] = next(iter(own.values())).title
-    own[key] = LoadedDataset(data, _unique_title(data.name, key), files, options)
+    own[key] = LoadedDataset(data, _unique_title(data.name, key), files, options, paths, in_folder=bool(paths))
     select(key)
     return key
 

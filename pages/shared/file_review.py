@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -40,7 +41,8 @@ def read(files: UploadedFiles) -> ReadResult | None:
     if result.data is not None:
         read, earlier = st.session_state.get(session.READ_KEY, (None, None))
         now = (files.ids, result.options.get("group"))  # another experiment is another data set
-        key = datasets.add(result.data, files.names, result.options, earlier if read == now else None)
+        paths = tuple(str(file) for file in files.whole if isinstance(file, Path))
+        key = datasets.add(result.data, files.names, result.options, earlier if read == now else None, paths)
         st.session_state[session.READ_KEY] = (now, key)
         st.rerun()
     return result
@@ -60,7 +62,7 @@ def _first_read(files: UploadedFiles) -> ReadResult:
     link = urls.pending_link()
     if link is not None and link.options:
         result = loading.read(files, link.options, _document)
-        if result.data is not None and datasets.key_of(result.data) == session.current().awaited_key:
+        if result.data is not None and datasets.key_of(result.data) == urls.awaited_key():
             return result
     return loading.read(files, {}, _document)
 

@@ -1,8 +1,8 @@
 """Long computations as background jobs: threads that report progress, can be cancelled, and keep what they finished.
 
-Streamlit runs a page's script again at every interaction, so a job belongs to the session and not to a script run. Its
-work writes results into the session's dictionaries and never calls `st`. The work must not reference the `JobList` or
-the `Session`: a job that outlives its session is cancelled when the `JobList` is garbage collected.
+Streamlit runs a page's script again at every interaction, so a job belongs to the workspace and not to a script run.
+Its work writes results into the workspace's dictionaries and never calls `st`. The work must not reference the
+`JobList` or the `Session`: without a store, a job is cancelled when the `JobList` is garbage collected.
 """
 
 from __future__ import annotations
@@ -135,9 +135,14 @@ class Job:
 
 
 class JobList:
-    """The jobs of one session, latest first. When the session is gone, those that still run are cancelled."""
+    """The jobs of one workspace, latest first.
 
-    def __init__(self) -> None:
+    When the workspace is no longer in use, jobs that still run are cancelled; but with an `owner`, it is in use as long
+    as one of its jobs runs, also when its last window is closed.
+    """
+
+    def __init__(self, owner: Callable[[], object] = lambda: None) -> None:
+        self._owner = owner
         self._jobs: list[Job] = []
         self._cancels: list[threading.Event] = []
         memory.watch()
@@ -169,7 +174,7 @@ class JobList:
         self._jobs = [job, *active, *finished[:MAX_FINISHED]]
         self._cancels[:] = [other.cancel for other in self._jobs if other.active]
         try:
-            threading.Thread(target=_run, args=(job, work), name=f"job {title}", daemon=True).start()
+            threading.Thread(target=_run, args=(job, work, self._owner()), name=f"job {title}", daemon=True).start()
         except RuntimeError:  # the system cannot start another thread
             job.error, job.state = "The server is too busy to start it; try again in a moment.", "failed"
         return job
@@ -189,7 +194,8 @@ def _end_session(cancels: list[threading.Event]) -> None:
     memory.session_ended()
 
 
-def _run(job: Job, work: Work) -> None:
+def _run(job: Job, work: Work, owner: object = None) -> None:
+    """Run a job in its thread, which refers to the owner of the job until it ends."""
     if not _QUEUE.acquire(job.cancel):
         job.state = "cancelled"
         return

@@ -35,6 +35,7 @@ RECOMMENDED_SECONDS = 24.0
 def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bins: int = 15) -> Job:
     """Start a job that fits these methods with their chosen settings; each row appears when it is finished."""
     here = session.current()
+    here.datasets.keep()
     settings = {method: dict(chosen_settings(method)) for method in wanted}
     replaced = [method for method in wanted if method in fitted(data)]
     if replaced:

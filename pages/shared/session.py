@@ -1,14 +1,15 @@
-"""What one browser session has loaded and computed, and the keys of `st.session_state`.
+"""What a workspace holds, and the keys of `st.session_state`.
 
-Data sets, fits, leaderboard rows, studies and jobs are attributes of one `Session` object. No two sessions share one.
+Data sets, fits, leaderboard rows, studies and jobs are attributes of one `Session` object, which all windows of a
+workspace share; `workspaces.py` finds it. What a window alone shows is in `st.session_state`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 import streamlit as st
 
@@ -18,6 +19,8 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.data.document import load_call
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.benchmark_records import RecordFile
+from smart_core.workspace import BoundedDict
+from smart_core.workspace.store import new_id
 
 # Keys of st.session_state. Keys of widgets that one page alone draws are written on that page.
 SESSION = "session"  # the Session object
@@ -25,8 +28,7 @@ DATA = "data"  # sidebar: key of the selected data set
 METRIC = "metric"  # sidebar: the primary metric
 BINS = "bins"  # sidebar: number of confidence bins
 SEEDS = "seeds"  # Compare: number of seeds
-CELL = "sensitivity-cell"  # Sensitivity: sigma and delta of the cell that SMART uses
-BEFORE_CELL = "before-cell"  # Sensitivity: SMART's row before that, by content hash
+LOST = "lost-workspace"  # whether the URL asked for a workspace that is not on this server, until the user is told
 SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
 ROUTED = "routed"  # set by dashboard.py right before it runs a page
 JOBS_SEEN = "jobs-seen"  # job states and result counts that the page was last drawn with
@@ -34,6 +36,7 @@ NEXT_DATASET = "next-dataset"  # data set to select at the next run: a drawn wid
 NEXT_VIEW = "next-view"  # view to open at the next run, for the same reason
 URL_WRITTEN = "url-written"  # view last written into the URL
 URL_REPLACED = "url-replaced"  # earlier views of the URL, each with the time at which it was overwritten
+AWAITED = "awaited"  # key of a data set that a link asked for and that is not loaded yet
 PENDING_LINK = "pending-link"  # the view that a link asked for before its file was loaded
 REMOVED_DATASET = "removed-dataset"  # title of a data set that was dropped to make room, until the user is told
 DOCUMENT = "document"  # Start: the parsed files in the upload fields
@@ -49,39 +52,12 @@ MAX_DATASETS = 8
 MAX_FITS = 400
 MAX_STUDIES = 24
 MAX_RANKINGS = 16
+MAX_CHOICES = 1000
+"""Splits, settings and other choices of a workspace."""
 
 MAX_SPLIT_SEED = 2**31 - 1
 SPLIT_PERCENT = (5, 95)
 """Smallest and largest validation share, in percent."""
-
-Value = TypeVar("Value")
-
-
-class BoundedDict(MutableMapping[str, Value]):
-    """A dictionary of limited size that drops its oldest entry when full; `version` counts assignments."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self.version = 0
-        self._items: OrderedDict[str, Value] = OrderedDict()
-
-    def __getitem__(self, key: str) -> Value:
-        return self._items[key]
-
-    def __setitem__(self, key: str, value: Value) -> None:
-        self._items[key] = value
-        self.version += 1
-        while len(self._items) > self._size:
-            self._items.popitem(last=False)
-
-    def __delitem__(self, key: str) -> None:
-        del self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._items))
-
-    def __len__(self) -> int:
-        return len(self._items)
 
 
 @dataclass(frozen=True)
@@ -105,12 +81,22 @@ class Split:
 class LoadedDataset:
     """A data set that the user loaded."""
 
-    data: LogitSet
+    source: LogitSet | Callable[[], LogitSet]
+    """The data set, or a function that opens it: one of a saved workspace is opened when it is first used."""
     title: str
     files: Mapping[str, Sequence[str]]
     """`whole`, `val` or `test` -> the names of the files that it was loaded from."""
     options: dict[str, Any] = field(default_factory=dict)
     """Arguments of `sc.load` that the user chose."""
+    paths: tuple[str, ...] = ()
+    """The files of the server that it was read from. A saved workspace reads them again and keeps no copy."""
+    in_folder: bool = False
+    """Whether they are in the folder that the server offers; if not, they were given on the command line."""
+
+    @cached_property
+    def data(self) -> LogitSet:
+        """The data set."""
+        return self.source if isinstance(self.source, LogitSet) else self.source()
 
     @property
     def call(self) -> str:
@@ -128,31 +114,53 @@ class LeaderboardRow:
     bins: int
 
 
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A complete or partial result, and the settings that it was computed with."""
+
+    result: Any
+    settings: dict[str, Any]
+    published: float = 0.0
+    """Unix time, to find the latest study."""
+
+
 @dataclass(eq=False)
 class Session:
-    """The data sets, fits, leaderboard rows, studies and jobs of one browser session."""
+    """The data sets, fits, leaderboard rows, studies and jobs of one workspace."""
 
+    id: str = field(default_factory=new_id)
+    """The workspace's id in the URL."""
     datasets: BoundedDict[LoadedDataset] = field(default_factory=lambda: BoundedDict(MAX_DATASETS))
     """By key: the first 12 characters of the content hash."""
-    splits: dict[str, Split] = field(default_factory=dict)
+    splits: BoundedDict[Split] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
     """Key of a data set -> its custom split, if it has one."""
     fits: BoundedDict[tuple[Calibrator, float, Evaluation]] = field(default_factory=lambda: BoundedDict(MAX_FITS))
     """The cache of `compare`, by `fit_key`."""
     rows: BoundedDict[LeaderboardRow] = field(default_factory=lambda: BoundedDict(MAX_FITS))
     """By `row_key`: the latest row of a method on a data set."""
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings: BoundedDict[dict[str, Any]] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
     """Method -> its settings that differ from the defaults."""
-    studies: BoundedDict[Any] = field(default_factory=lambda: BoundedDict(MAX_STUDIES))
+    studies: BoundedDict[Study] = field(default_factory=lambda: BoundedDict(MAX_STUDIES))
     """By `study_key`: the result of a study, partial while the study runs."""
     records: RecordFile = field(default_factory=RecordFile)
     """The finished fits of benchmarks."""
     rankings: BoundedDict[Comparison] = field(default_factory=lambda: BoundedDict(MAX_RANKINGS))
     """Ranked rows, by data set, metric, bins and rows."""
+    choices: BoundedDict[Any] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
+    """Plain values by name: the view, and the Sensitivity cell whose settings SMART uses."""
+    before_cell: BoundedDict[LeaderboardRow] = field(default_factory=lambda: BoundedDict(MAX_DATASETS))
+    """By content hash: SMART's row before it took the settings of a Sensitivity cell."""
     jobs: JobList = field(default_factory=JobList)
-    awaited_key: str | None = None
-    """Key of a data set that a link asked for and that is not loaded yet."""
+    deleted: bool = False
+    """Whether the workspace was deleted; its windows then begin a new one."""
     restored_upload: str | None = None
     """The upload last restored as a workspace, so that it is not restored twice."""
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """A value that changes when anything in the workspace does."""
+        held = (self.datasets, self.splits, self.rows, self.studies, self.settings)
+        return tuple(each.version for each in held)
 
 
 def row_key(data: LogitSet, method: str) -> str:
@@ -166,7 +174,7 @@ def study_key(data: LogitSet, kind: str) -> str:
 
 
 def current() -> Session:
-    """Return the session of the browser that runs this script."""
+    """Return what the workspace of this window holds; `workspaces.enter` has found it at the start of the run."""
     if SESSION not in st.session_state:
         st.session_state[SESSION] = Session()
     session: Session = st.session_state[SESSION]

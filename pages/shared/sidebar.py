@@ -16,6 +16,9 @@ from smart_core.formatting import duration
 POLL_SECONDS = 0.5
 """Time between two looks at the active jobs."""
 
+IDLE_SECONDS = 3.0
+"""Time between two looks at a workspace without jobs: another window may change it or start one."""
+
 MAX_FINISHED = 3
 """Finished jobs that are shown."""
 
@@ -87,21 +90,20 @@ def _custom_split() -> str:
 
 
 def _jobs() -> None:
-    """Draw the session's jobs; while one is active, look again regularly and rerun the page when there are results."""
-    jobs = session.current().jobs
-    if not jobs:
-        return
-    # the page that is about to run shows everything that is finished by now
+    """Draw the jobs of the workspace; look again regularly, and rerun the page when there is something new."""
+    active = session.current().jobs.active() is not None
+    # the page that is about to run shows everything that is there by now
     st.session_state[session.JOBS_SEEN] = _progress()
-    st.fragment(_job_list, run_every=POLL_SECONDS if any(job.active for job in jobs) else None)()
+    st.fragment(_job_list, run_every=POLL_SECONDS if active else IDLE_SECONDS)()
 
 
 def _job_list() -> None:
     jobs = list(session.current().jobs)
     shown = [job for job in jobs if job.active] + [job for job in jobs if not job.active][:MAX_FINISHED]
-    with st.container(key="jobs"):
-        for number, job in enumerate(shown):
-            _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)
+    if shown:
+        with st.container(key="jobs"):
+            for number, job in enumerate(shown):
+                _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)
     progress = _progress()
     if st.session_state.get(session.JOBS_SEEN, progress) != progress:
         st.session_state[session.JOBS_SEEN] = progress
@@ -109,9 +111,9 @@ def _job_list() -> None:
 
 
 def _progress() -> tuple[Any, ...]:
-    """Return a value that changes when a job ends or a result arrives: then the page is run again."""
+    """Return a value that changes when a job begins or ends, or anything in the workspace changes."""
     here = session.current()
-    return tuple(job.state for job in here.jobs), here.rows.version, here.studies.version
+    return tuple(job.state for job in here.jobs), here.version, here.deleted
 
 
 def _job(job: Job, key: str, shortcut: str | None) -> None:

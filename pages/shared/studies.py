@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -15,6 +14,7 @@ import streamlit as st
 from pages.shared import cache, leaderboard, quick_fit, session
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job
+from pages.shared.session import Study as Study
 from pages.shared.session import study_key
 from smart_core import LogitSet
 from smart_core.calibrators.base import Calibrator
@@ -28,16 +28,6 @@ Compute = Callable[[Run, Publish], None]
 GREY = "<style>[class*='st-key-stale-'] { opacity: 0.45; }</style>"
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """A complete or partial result, and the settings that it was computed with."""
-
-    result: Any
-    settings: Settings
-    published: float = 0.0
-    """Unix time, to find the latest study."""
-
-
 def start(
     data: LogitSet, kind: str, title: str, compute: Compute, settings: Settings, estimate: float | None = None
 ) -> Job:
@@ -46,6 +36,7 @@ def start(
     `estimate` is the time in seconds that the page has promised beside the button.
     """
     here = session.current()
+    here.datasets.keep()
     studies, key = here.studies, _key(data, kind, settings)  # the job must not reference the session itself
 
     def publish(result: Any) -> None:
@@ -61,11 +52,12 @@ def find(data: LogitSet, kind: str, settings: Settings | None = None) -> Study |
     """Return the study with these settings; if there is none, or while one runs, the latest of its kind."""
     studies = session.current().studies
     if settings is not None and not running(data, kind):
-        exact: Study | None = studies.get(_key(data, kind, settings))
+        exact = studies.get(_key(data, kind, settings))
         if exact is not None and _about(exact.result, data):
             return exact
     prefix = study_key(data, f"{kind} {{")
-    same_kind = [study for key, study in studies.items() if key.startswith(prefix) and _about(study.result, data)]
+    same_kind = [studies[key] for key in studies if key.startswith(prefix)]
+    same_kind = [study for study in same_kind if _about(study.result, data)]
     return max(same_kind, key=lambda study: study.published, default=None)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from pages.shared import datasets, loading, session
+from pages.shared import datasets, loading, session, workspaces
 from pages.shared.session import Split
 from smart_core.evaluation import HEADLINE
 
@@ -55,7 +55,10 @@ def read(page: st.Page) -> None:
     its URL with every interaction, even before it has received the last change. A link to a data set that is not loaded
     leads to Start; once its file is uploaded there, the view opens.
     """
-    datasets.add_from_command_line()
+    if workspaces.enter():
+        datasets.add_from_command_line()
+        if DATA not in st.query_params:
+            st.session_state.setdefault(session.NEXT_VIEW, workspaces.last_view())
     known = datasets.titles()
     written: dict[str, str] = st.session_state.get(session.URL_WRITTEN, {})
     query = {name: value for name, value in st.query_params.to_dict().items() if name in NAMES}
@@ -76,7 +79,7 @@ def read(page: st.Page) -> None:
         st.session_state[session.DATA] = selected
     if st.session_state.get(session.DATA) not in known:
         st.session_state[session.DATA] = written[DATA] if written.get(DATA) in known else datasets.default_key()
-    awaited = session.current().awaited_key
+    awaited = awaited_key()
     if awaited is not None and awaited in known:
         _open_awaited(awaited)
 
@@ -98,6 +101,9 @@ def write() -> None:
             st.query_params.pop(name, None)
         elif st.query_params.get(name) != value:
             st.query_params[name] = value
+    if st.query_params.get(workspaces.PARAMETER) != session.current().id:
+        st.query_params[workspaces.PARAMETER] = session.current().id
+    workspaces.note_view(view)
     before = st.session_state.get(session.URL_WRITTEN, view)
     if before != view:
         st.session_state.setdefault(session.URL_REPLACED, []).append((time.monotonic(), before))
@@ -137,18 +143,24 @@ def all_parameters() -> dict[str, list[str]]:
 def pending_link() -> Link | None:
     """Return the view that waits for its file."""
     link: Link | None = st.session_state.get(session.PENDING_LINK)
-    return link if session.current().awaited_key is not None else None
+    return link if awaited_key() is not None else None
+
+
+def awaited_key() -> str | None:
+    """Return the key of the data set that the view waits for."""
+    key: str | None = st.session_state.get(session.AWAITED)
+    return key
 
 
 def dismiss_link() -> None:
     """Stop waiting for the file."""
-    session.current().awaited_key = None
-    st.session_state.pop(session.PENDING_LINK, None)
+    for name in (session.AWAITED, session.PENDING_LINK):
+        st.session_state.pop(name, None)
 
 
 def _await_file(key: str, link: Link) -> None:
     """Remember the view, and go to Start, where its file can be uploaded."""
-    session.current().awaited_key = key
+    st.session_state[session.AWAITED] = key
     st.session_state[session.PENDING_LINK] = link
     if link.page != "start":
         st.switch_page("pages/start.py", query_params={})

@@ -10,8 +10,7 @@ import streamlit as st
 
 from pages.shared import datasets, downloads, loading, session, undo, urls
 from pages.shared.components import plain_text
-from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split
-from pages.shared.studies import Study
+from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, Study
 from smart_core import SMART, LogitSet
 from smart_core.calibrators import get, is_method
 from smart_core.data.saved import LONGEST_NAME

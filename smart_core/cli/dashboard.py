@@ -11,18 +11,27 @@ import os
 import runpy
 import socket
 import sys
+import threading
+import time
+import webbrowser
 from argparse import Namespace
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from smart_core.cli import serving
 from smart_core.cli.arguments import add_command, add_reading
+from smart_core.cli.serving import Access
 from smart_core.errors import LogitFileError, SmartError
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import LogitSet
+    from smart_core.workspace import Store
 
 FIRST_PORT, PORTS_TRIED = 8501, 100
+SHOW_ATTEMPTS = 600
+"""Tenths of a second to wait for the server before no browser window is opened."""
 MAX_SETS = 8
 """The number of data sets that a session of the dashboard keeps."""
 
@@ -49,6 +58,10 @@ class Opened:
 
     sets: list[Given] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
+    store: Store | None = None
+    """Where workspaces are saved; without one they are in memory."""
+    access: Access = field(default_factory=Access)
+    """Who may enter."""
 
 
 opened = Opened()
@@ -68,9 +81,10 @@ def add(commands: Any) -> None:
         "--host",
         default="127.0.0.1",
         metavar="H",
-        help="address to listen on (default: 127.0.0.1, this machine only); whoever reaches it can use the app",
+        help="address to listen on (default: 127.0.0.1, this machine only); any other needs --token or a login",
     )
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
+    serving.add_arguments(parser)
     add_reading(parser)
 
 
@@ -89,20 +103,32 @@ def run(options: Namespace) -> None:
     names = [file for file in options.files if is_sample(file)]
     opened.samples = [located(name).stem for name in names]
     opened.sets = read([file for file in options.files if file not in names], **reading(options))
+    shared = not is_loopback(options.host)
+    opened.access = serving.access(options, shared, serving.folder_of(options))
     port = free_port(options.host, options.port)
-    if not is_loopback(options.host):
-        print(
-            f"smart dashboard: listening on {options.host}, not only on this machine: "
-            f"whoever can reach port {port} can use the app and see its data.",
-            file=sys.stderr,
-        )
-    print(f"Dashboard: {address(options.host, port)} (Ctrl-C stops it)", flush=True)
-    flags = [f"--server.address={options.host}", f"--server.port={port}"]
+    opened.store = serving.open_store(options, shared)
+    token = "" if opened.access.token is None else f"/?token={quote(opened.access.token, safe='')}"
+    link = f"{address(options.host, port)}{token}"
+    print(f"Dashboard: {link} (Ctrl-C stops it)", flush=True)
+    if not options.no_browser:
+        threading.Thread(target=_show, args=(link, options.host, port), daemon=True).start()
+    flags = [f"--server.address={options.host}", f"--server.port={port}", "--server.headless=true"]
     # Streamlit's welcome message asks an outside host for this machine's address, and its first start for an e-mail
     flags += ["--logger.hideWelcomeMessage=true", "--server.showEmailPrompt=false"]
-    flags += ["--server.headless=true"] if options.no_browser else []
-    sys.argv = ["streamlit", "run", str(APP / "dashboard.py"), *flags]
+    sys.argv = ["streamlit", "run", str(APP / "dashboard_server.py"), *flags]
     runpy.run_module("streamlit", run_name="__main__")
+
+
+def _show(link: str, host: str, port: int) -> None:
+    """Open a browser window as soon as the server answers. Streamlit's own would not know the token."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    for _ in range(SHOW_ATTEMPTS):
+        with socket.socket(family) as probe:
+            if probe.connect_ex((local, port)) == 0:
+                webbrowser.open(link)
+                return
+        time.sleep(0.1)
 
 
 def restart_with_malloc_settings() -> None:

@@ -49,6 +49,13 @@ class BoundedDict(MutableMapping[str, Value]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def hold(self, key: str, value: Value) -> None:
+        """Set an item that is not saved until `keep` is called."""
+        self[key] = value
+
+    def keep(self) -> None:
+        """Save the items that are held."""
+
     def _assign(self, key: str, value: Value) -> list[str]:
         """Set an item, and return the keys of those that were dropped for it."""
         self._items[key] = value
@@ -115,6 +122,7 @@ class StoredDict(BoundedDict[Value]):
         super().__init__(size)
         self.shelf = shelf
         self._changes = threading.RLock()
+        self._held: set[str] = set()
         self._items.update(dict.fromkeys(shelf.keys(), ON_DISK))
 
     @property
@@ -145,4 +153,16 @@ class StoredDict(BoundedDict[Value]):
     def __delitem__(self, key: str) -> None:
         with self._changes:
             super().__delitem__(key)
+            self._held.discard(key)
             self.shelf.remove(key)
+
+    def hold(self, key: str, value: Value) -> None:
+        with self._changes:
+            self._assign(key, value)
+            self._held.add(key)
+
+    def keep(self) -> None:
+        with self._changes:
+            for key in self._held & self._items.keys():
+                self.shelf.write(key, self._items[key])
+            self._held.clear()

@@ -122,6 +122,8 @@ class Store:
         self._lock = threading.RLock()
         self._codecs: dict[str, Codec] = {}
         self._touched: dict[str, float] = {}
+        self._known: set[str] = set()
+        self._deleted: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = sqlite3.connect(
@@ -147,8 +149,13 @@ class Store:
     def create(self, name: str, id: str | None = None) -> str:
         """Add an empty workspace and return its id; nothing changes if there is one with this id."""
         id, now = id or new_id(), time.time()
-        with self._changing() as db:
-            db.execute("INSERT OR IGNORE INTO workspaces VALUES (?, ?, ?, ?)", (id, name[:LONGEST_NAME], now, now))
+        if id in self._deleted:
+            raise WorkspaceError("The workspace was deleted; open a new one.")
+        if id not in self._known:
+            with self._changing() as db:
+                row = (id, name[:LONGEST_NAME], now, now)
+                db.execute("INSERT OR IGNORE INTO workspaces (id, name, created, used) VALUES (?, ?, ?, ?)", row)
+            self._known.add(id)
         return id
 
     def find(self, id: str) -> Entry | None:
@@ -178,6 +185,8 @@ class Store:
 
     def delete(self, id: str) -> None:
         """Delete a workspace: its items, its files, and their traces in the database."""
+        self._deleted.add(id)  # a job that still runs must not bring it back
+        self._known.discard(id)
         with self._changing() as db:
             db.execute("DELETE FROM workspaces WHERE id = ?", (id,))
         self._codecs.pop(id, None)

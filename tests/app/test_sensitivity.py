@@ -9,7 +9,8 @@ from streamlit.testing.v1 import AppTest
 import sample_logits
 import smart_core as sc
 from pages.shared import studies
-from pages.shared.session import BEFORE_CELL, CELL, LeaderboardRow, row_key
+from pages.shared.chosen_on_test import CELL
+from pages.shared.session import LeaderboardRow, row_key
 from tests.app.driver import charts, click, open_page, plain_ece, run_code, session_of, settle, text_of
 from tests.tolerance import assert_within, binned_bound
 
@@ -105,8 +106,8 @@ def test_settings_chosen_on_test_are_named_on_every_page_and_undone_at_once(
     chosen = LeaderboardRow(fitted_rows["smart"].result, {"sigma": 0.5}, 1, 15)
     here.rows.update({row_key(digits, id): each for id, each in fitted_rows.items()})
     here.rows[key], here.settings["smart"] = chosen, {"sigma": 0.5}
-    app.session_state[CELL] = (0.5, sc.SMART().delta)
-    app.session_state[BEFORE_CELL] = {digits.content_hash: fitted_rows["smart"]}
+    here.choices[CELL] = (0.5, sc.SMART().delta)
+    here.before_cell[digits.content_hash] = fitted_rows["smart"]
     app.number_input(key="seeds").set_value(1).run()
     for page in ("compare", "margin_groups", "temperature", "export", "sensitivity"):
         app.switch_page(f"pages/{page}.py").run()

@@ -18,9 +18,10 @@ import sample_logits
 from pages.shared import loading, urls
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job, JobList, JobQueue
-from pages.shared.session import BoundedDict, Session
+from pages.shared.session import Session
 from smart_core.errors import SmartError
 from smart_core.progress import Run
+from smart_core.workspace import BoundedDict
 from tests.app.driver import open_page
 
 
@@ -163,8 +164,11 @@ def test_a_full_dictionary_drops_the_oldest_entry_and_counts_assignments() -> No
 
 
 def link(app: AppTest) -> dict[str, list[str]]:
-    (code,) = app.sidebar.code
-    return parse_qs(urlsplit(code.value).query)
+    """The parameters of the link to the view, without the workspace's id."""
+    query = parse_qs(urlsplit(app.sidebar.code[0].value).query)
+    (id,) = query.pop("workspace")
+    assert id == app.session_state["session"].id
+    return query
 
 
 def test_metric_bins_and_split_are_read_from_and_written_to_the_url() -> None:
@@ -236,7 +240,7 @@ def test_a_link_to_an_unknown_file_leads_to_start_and_can_be_dismissed() -> None
     assert app.slider(key="bins").value == 20
     app.button(key="start-never-mind").click().run()
     assert not [line for line in app.markdown if "This link needs a file that is not loaded" in line.value]
-    assert app.session_state["session"].awaited_key is None
+    assert "awaited" not in app.session_state
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,167 @@
+"""Who may enter, checked before any request reaches Streamlit: pages, the websocket, uploads, media and static files.
+
+An ASGI middleware. With a token, a request needs the cookie that a link with the token, or the form, has set; with a
+login, the cookie that Streamlit sets after the provider has said who the user is. Only the health check is open.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlencode
+
+from smart_core.cli.serving import Access
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEALTH = "/_stcore/health"
+LOGIN_ROUTES = ("/auth/login", "/auth/logout", "/oauth2callback")
+TOKEN = "token"
+MONTH = 30 * 24 * 3600
+LONGEST_FORM = 4096
+
+HEADERS = (
+    (b"referrer-policy", b"no-referrer"),  # the URL has the workspace's id
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+)
+
+FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Calibration</title>
+<meta name="viewport" content="width=device-width">
+<style>body { font: 1rem system-ui; max-width: 26rem; margin: 20vh auto; padding: 0 1rem; color-scheme: light dark }
+input, button { font: inherit; padding: .5rem; margin: .5rem 0; width: 100%; box-sizing: border-box }</style>
+<h1>Calibration</h1><p>{said}</p>
+<form method="post"><label>Token <input name="token" type="password" autofocus required></label>
+<button>Enter</button></form></html>"""
+ASK = "This server lets in only those who have its token. It was printed as part of a link when the server started."
+WRONG = "This is not the token of this server."
+
+
+class Guard:
+    """Passes a request on if its sender may enter."""
+
+    def __init__(self, app: App, access: Access, signed_in: Callable[[dict[str, str]], bool] = lambda cookies: False):
+        self.app, self.access, self.signed_in = app, access, signed_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse, or pass on one request."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        send = with_headers(send)
+        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
+        if self.access.token is not None and scope["type"] == "http" and await self._entered(scope, receive, send):
+            return
+        if path == HEALTH or self._may_enter(scope, path):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 4401})  # before it is accepted: HTTP 403
+        elif self.access.login and wants_page(scope):
+            await redirect(send, "/auth/login" + login_query())
+        else:
+            await respond(send, 401, FORM.replace("{said}", ASK) if wants_page(scope) else "401: not signed in")
+
+    def _may_enter(self, scope: Scope, path: str) -> bool:
+        if self.access.token is not None:
+            name, value = self.access.cookie
+            return same(cookies(scope).get(name, ""), value)
+        return not self.access.login or path in LOGIN_ROUTES or self.signed_in(cookies(scope))
+
+    async def _entered(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer a link with a token, or the form: set the cookie and lead to the same page without the token."""
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        given = query.pop(TOKEN, None) if scope["method"] == "GET" else None
+        if given is None and scope["method"] == "POST" and is_form(scope):
+            given = await form_token(receive)
+        if given is None:
+            return False
+        if not same(given, self.access.token or ""):
+            await respond(send, 403, FORM.replace("{said}", WRONG))
+            return True
+        name, value = self.access.cookie
+        secure = "; Secure" if scope.get("scheme") == "https" or header(scope, b"x-forwarded-proto") == "https" else ""
+        cookie = f"{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={MONTH}{secure}"
+        await redirect(send, scope["path"] + (f"?{urlencode(query)}" if query else ""), cookie)
+        return True
+
+
+def same(given: str, right: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), right.encode())
+
+
+def login_query() -> str:
+    """Return the query with which Streamlit's login route knows the provider of secrets.toml."""
+    from streamlit.auth_util import encode_provider_token
+
+    return f"?provider={encode_provider_token('default')}"
+
+
+def cookies(scope: Scope) -> dict[str, str]:
+    """Return the cookies of a request."""
+    jar: SimpleCookie = SimpleCookie()
+    try:
+        jar.load(header(scope, b"cookie"))
+    except CookieError:
+        return {}
+    return {name: morsel.value for name, morsel in jar.items()}
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """Return a header of a request; empty if it has none."""
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name), "")
+
+
+def wants_page(scope: Scope) -> bool:
+    """Return whether a browser asks for a page to show."""
+    return scope["method"] == "GET" and "text/html" in header(scope, b"accept")
+
+
+def is_form(scope: Scope) -> bool:
+    """Return whether a request is a form that a browser has sent."""
+    return header(scope, b"content-type").startswith("application/x-www-form-urlencoded")
+
+
+async def form_token(receive: Receive) -> str:
+    """Return the token in a form; empty if there is none or the form is too long."""
+    body, more = b"", True
+    while more and len(body) <= LONGEST_FORM:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    fields = parse_qs(body.decode("latin-1")) if len(body) <= LONGEST_FORM else {}
+    return fields.get(TOKEN, [""])[0]
+
+
+def with_headers(send: Send) -> Send:
+    """Return a `send` that adds the headers of every answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in HEADERS}
+            kept = [pair for pair in message.get("headers", []) if pair[0].lower() not in own]
+            message = {**message, "headers": [*kept, *HEADERS]}
+        await send(message)
+
+    return sending
+
+
+async def redirect(send: Send, location: str, cookie: str = "") -> None:
+    """Lead to another place on this server."""
+    safe = "/" + location.lstrip("/\\")  # never to another host: `//host` would be one
+    extra = [(b"location", safe.encode("latin-1")), *([(b"set-cookie", cookie.encode())] if cookie else [])]
+    await respond(send, 303, "", extra)
+
+
+async def respond(send: Send, status: int, text: str, extra: list[tuple[bytes, bytes]] | None = None) -> None:
+    """Answer with a short text."""
+    kind = b"text/html; charset=utf-8" if text.startswith("<") else b"text/plain; charset=utf-8"
+    headers = [(b"content-type", kind), (b"cache-control", b"no-store"), *(extra or [])]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text.encode()})
