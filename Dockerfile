@@ -17,7 +17,10 @@ WORKDIR /workspaces
 VOLUME /workspaces
 # the page Start offers the files in this folder
 ENV SMART_DATA_FOLDER=/workspaces
+# a hidden folder: what is saved for one user is not offered to others as a file
+ENV SMART_WORKSPACE_DIR=/workspaces/.saved
 EXPOSE 8501
 HEALTHCHECK --start-period=60s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=5)"]
-CMD ["smart", "dashboard", "--host", "0.0.0.0", "--port", "8501", "--no-browser"]
+# the log has a link with the token; it stays the same as long as the volume does
+CMD ["smart", "dashboard", "--host", "0.0.0.0", "--port", "8501", "--token", "--no-browser"]

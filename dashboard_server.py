@@ -20,5 +20,5 @@ def signed_in(cookies: dict[str, str]) -> bool:
 
 app = App(
     Path(__file__).with_name("dashboard.py"),
-    middleware=[Middleware(Guard, access=opened.access, signed_in=signed_in)],  # type: ignore[arg-type]
+    middleware=[Middleware(Guard, access=opened.access, signed_in=signed_in)],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, datasets, estimates, navigation, session, studies
+from pages.shared import charts, datasets, estimates, navigation, resume, session, studies
 from pages.shared.components import python_code, seeds_input
 from pages.shared.verdicts import ablation_verdict, training_verdict
 from smart_core import LogitSet
@@ -31,7 +31,7 @@ RECORDED_COST = 12
 Settings = studies.Settings
 
 
-def run_options(settings: Settings, run: Run, publish: studies.Publish) -> dict[str, Any]:
+def run_options(settings: Settings, known: Any, run: Run, publish: studies.Publish) -> dict[str, Any]:
     """Return the arguments that the table studies share; each finished cell is published."""
     return {
         "seeds": settings["seeds"],
@@ -39,34 +39,39 @@ def run_options(settings: Settings, run: Run, publish: studies.Publish) -> dict[
         "progress": run.progress,
         "cancel": run.cancel,
         "on_cell": lambda table, row, column: publish(table),
+        "known": known,
     }
 
 
-def objectives_study(data: LogitSet, settings: Settings) -> studies.Compute:
+def objectives_study(data: LogitSet, settings: Settings, known: Any) -> studies.Compute:
     """Compare TS, PTS and SMART under each objective."""
     return lambda run, publish: publish(
-        sc.ablation(data, indicators=(), **run_options(settings, run, publish)).objectives
+        sc.ablation(data, indicators=(), **run_options(settings, known, run, publish)).objectives
     )
 
 
-def indicators_study(data: LogitSet, settings: Settings) -> studies.Compute:
+def indicators_study(data: LogitSet, settings: Settings, known: Any) -> studies.Compute:
     """Compare SMART on each indicator."""
-    return lambda run, publish: publish(sc.ablation(data, methods=(), **run_options(settings, run, publish)).indicators)
+    return lambda run, publish: publish(
+        sc.ablation(data, methods=(), **run_options(settings, known, run, publish)).indicators
+    )
 
 
-def efficiency_study(data: LogitSet, settings: Settings) -> studies.Compute:
+def efficiency_study(data: LogitSet, settings: Settings, known: Any) -> studies.Compute:
     """Fit methods on growing subsets of validation."""
     return lambda run, publish: publish(
-        sc.data_efficiency(data, efficiency_methods(data), **run_options(settings, run, publish))
+        sc.data_efficiency(data, efficiency_methods(data), **run_options(settings, known, run, publish))
     )
 
 
-def training_study(data: LogitSet, settings: Settings) -> studies.Compute:
+def training_study(data: LogitSet, settings: Settings, known: Any) -> studies.Compute:
     """Train SMART on three objectives and record every epoch; each finished objective is published."""
 
     def compute(run: Run, publish: studies.Publish) -> None:
-        result, number = Traces({}), len(DEFAULT_OBJECTIVES)
+        result, number = Traces({} if known is None else dict(known.runs)), len(DEFAULT_OBJECTIVES)
         for i, objective in enumerate(DEFAULT_OBJECTIVES):
+            if OBJECTIVES[objective].label in result.runs:
+                continue
             part = run.part(i / number, (i + 1) / number)
             one = sc.traces(data, [objective], epochs=settings["epochs"], progress=part.progress, cancel=part.cancel)
             result.runs.update(one.runs)
@@ -89,13 +94,19 @@ def run_panel(
     label: str,
     cost: tuple[int, float],
     settings: Settings,
-    study_of: Callable[[LogitSet, Settings], studies.Compute],
+    study_of: Callable[[LogitSet, Settings, Any], studies.Compute],
 ) -> studies.Study | None:
     """Draw a study's button and its cost, fits and seconds; return its result so far."""
+
+    def start(chosen: Settings) -> None:
+        known = studies.unfinished(data, kind, chosen)
+        studies.start(data, kind, label, study_of(data, chosen, known), chosen, cost[1])
+
+    resume.study(kind, start)
     running = studies.running(data, kind)
     shortcut = "Ctrl+Enter" if tab.open else None
     if st.button(label, type="primary", key=f"run-{kind}", shortcut=shortcut, disabled=running):
-        studies.start(data, kind, label, study_of(data, settings), settings, cost[1])
+        start(settings)
         st.rerun()
     st.caption(f"{estimates.text(*cost)} Cancelling keeps finished results.")
     study = studies.find(data, kind, settings)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, navigation, session, studies
+from pages.shared import cache, charts, datasets, navigation, resume, session, studies
 from pages.shared.components import IN_URL, empty_state, python_code
 from pages.shared.verdicts import hardness_verdict
 from smart_core import LogitSet
@@ -32,16 +32,21 @@ smart attack --model my_package:make_model --weights weights.safetensors \\
 
 
 def start_attack(data: LogitSet, count: int) -> None:
-    """Attack the first test images of the digits network, a chunk at a time."""
+    """Attack the first test images of the digits network, a chunk at a time; chunks attacked before are kept."""
+    known = studies.unfinished(data, KIND, {"images": count})
+    if known is not None and known[1][:count].all():
+        known = None  # a finished attack is asked for again
 
     def compute(run: Run, publish: studies.Publish) -> None:
         from sample_logits import digits
 
         model, images = digits.trained(), digits.images("test")[:count]
-        found = np.full(len(data.test), np.nan)
-        attacked = np.zeros(len(data.test), dtype=bool)
+        found = np.full(len(data.test), np.nan) if known is None else known[0].copy()
+        attacked = np.zeros(len(data.test), dtype=bool) if known is None else known[1].copy()
         for start in range(0, count, CHUNK):
             stop = min(start + CHUNK, count)
+            if attacked[start:stop].all():
+                continue
             found[start:stop] = carlini_wagner_l2(model, images[start:stop], run=chunk_run(run, start, stop, count)).l2
             attacked[start:stop] = True
             publish((found, attacked))
@@ -59,6 +64,7 @@ def chunk_run(run: Run, start: int, stop: int, count: int) -> Run:
 
 def attack_controls(data: LogitSet) -> tuple[Any, Any] | None:
     """Offer an attack on the digits network; return the distances so far and which images were attacked."""
+    resume.study(KIND, lambda earlier: start_attack(data, earlier["images"]))
     busy = studies.running(data, KIND)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         count = st.slider(

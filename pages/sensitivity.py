@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, chosen_on_test, datasets, estimates, navigation, session, studies
+from pages.shared import charts, chosen_on_test, datasets, estimates, navigation, resume, session, studies
 from pages.shared.components import IN_URL, parse_numbers, python_code, seeds_input
 from pages.shared.verdicts import sensitivity_verdict
 from smart_core import LogitSet
@@ -40,7 +40,8 @@ def number_list(label: str, key: str, default: tuple[float, ...], help: str) -> 
 
 
 def start(data: LogitSet, settings: studies.Settings, estimate: float) -> None:
-    """Start the study; each finished cell is published."""
+    """Start the study; each finished cell is published, and those of a run that was interrupted are kept."""
+    known = studies.unfinished(data, KIND, settings)
 
     def compute(run: Run, publish: studies.Publish) -> None:
         publish(
@@ -53,6 +54,7 @@ def start(data: LogitSet, settings: studies.Settings, estimate: float) -> None:
                 progress=run.progress,
                 cancel=run.cancel,
                 on_cell=lambda row, column, result: publish(result),
+                known=known,
             )
         )
 
@@ -94,6 +96,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 settings = {"sigma": sigmas, "delta": deltas, "seeds": seeds, "bins": bins}
 running, number = studies.running(data, KIND), len(sigmas) * len(deltas) * seeds
 seconds = estimates.fits(data, "smart", number)
+resume.study(KIND, lambda earlier: start(data, earlier, seconds))
 if st.button("Run the grid", type="primary", key="run-sensitivity", shortcut="Ctrl+Enter", disabled=running):
     start(data, settings, seconds)
     st.rerun()

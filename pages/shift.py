@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import charts, datasets, estimates, navigation, session, studies
+from pages.shared import charts, datasets, estimates, navigation, resume, session, studies
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code, seeds_input
 from pages.shared.verdicts import shift_verdict
 from smart_core import LogitSet
@@ -37,7 +37,8 @@ def offer_groups(same_classes: Iterable[str]) -> None:
 
 
 def start(data: LogitSet, others: dict[str, LogitSet], settings: studies.Settings, estimate: float) -> None:
-    """Start the study; each finished method is published."""
+    """Start the study; each finished method is published, and those of a run that was interrupted are kept."""
+    known = studies.unfinished(data, KIND, settings)
 
     def compute(run: Run, publish: studies.Publish) -> None:
         publish(
@@ -51,10 +52,17 @@ def start(data: LogitSet, others: dict[str, LogitSet], settings: studies.Setting
                 progress=run.progress,
                 cancel=run.cancel,
                 on_row=lambda table, row: publish(table),
+                known=known,
             )
         )
 
     studies.start(data, KIND, "Shift", compute, settings, estimate)
+
+
+def other_sets(keys: Iterable[str]) -> dict[str, LogitSet]:
+    """Return the chosen other data sets by their titles; one that is no longer there is left out."""
+    titles = datasets.titles()
+    return {titles[key]: datasets.get(key) for key in keys if key in titles}
 
 
 bins, metric = session.bins(), session.metric()
@@ -107,8 +115,9 @@ with st.container(border=True):
     sizes = [len(data.test)] * grouped + [len(datasets.get(key).test) for key in others]
     numbers = {id: len(seeds_for(id, seeds)) for id in ("vanilla", *chosen)}
     seconds = sum(estimates.fits(data, id, number, targets=sizes) for id, number in numbers.items())
+    resume.study(KIND, lambda earlier: start(data, other_sets(earlier["others"]), earlier, seconds))
     if st.button("Evaluate under shift", type="primary", key="run-shift", shortcut="Ctrl+Enter", disabled=disabled):
-        start(data, {same_classes[key]: datasets.get(key) for key in others}, settings, seconds)
+        start(data, other_sets(others), settings, seconds)
         st.rerun()
     if incomplete:
         st.caption("Choose at least one method and, as this data set has no groups, another data set.")

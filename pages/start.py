@@ -35,8 +35,8 @@ def pending_link() -> None:
         return
     with st.container(border=True, key="waiting"):
         st.markdown(
-            f"This link needs a file that is not loaded (fingerprint **{plain_text(key[:12])}**); reloading the "
-            "browser ends a session. Upload the file again, or a saved workspace, to open the view."
+            f"This link needs a file that is not in this workspace (fingerprint **{plain_text(key[:12])}**). Upload "
+            "the file, or a saved workspace, to open the view."
         )
         st.button("Dismiss", key="start-never-mind", on_click=urls.dismiss_link)
 

@@ -6,7 +6,10 @@ import json
 import os
 import runpy
 import socket
+import sqlite3
 import sys
+import threading
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +20,12 @@ from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
 from pages.shared.session import MAX_DATASETS
-from smart_core.cli import main
+from smart_core.cli import main, serving
 from smart_core.cli.dashboard import MALLOC, MAX_SETS, Given, address, is_loopback, opened, read
+from smart_core.cli.serving import Access
 from smart_core.data.document import load_call
 from smart_core.data.samples import sample_names
+from smart_core.workspace import Limits, Store
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT
 
@@ -40,12 +45,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[str]]:
     """Instead of a server: the command line that Streamlit would get."""
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(runpy, "run_module", lambda *arguments, **named: None)
     monkeypatch.setattr(opened, "sets", [])
     monkeypatch.setattr(opened, "samples", [])
+    monkeypatch.setattr(opened, "store", None)
+    monkeypatch.setattr(opened, "access", Access())
+    for variable in (serving.FOLDER_VARIABLE, serving.TOKEN_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(webbrowser, "open", lambda link: None)
     return lambda: sys.argv
 
 
@@ -57,7 +69,7 @@ def test_files_that_make_one_data_set_are_one(folder: Path):
     assert names(["logits.npy", "labels.npy"]) == ['sc.load(["logits.npy", "labels.npy"])']
     assert names(["bundle0.npz", "bundle1.npz"]) == ['sc.load("bundle0.npz")', 'sc.load("bundle1.npz")']
     assert names([]) == []
-    (given,) = read(["bundle0.npz"], {"labels": "labels"})
+    (given,) = read(["bundle0.npz"], roles={"labels": "labels"})
     assert load_call({"whole": given.files}, given.options) == """sc.load("bundle0.npz", roles={'labels': 'labels'})"""
     assert given.options == {"roles": {"labels": "labels"}}
 
@@ -127,20 +139,72 @@ def test_the_server_starts_with_malloc_settings(
     assert len(started) == 1  # restarted before, or set by the user
 
 
-def test_other_machines_are_admitted_only_on_request_and_with_a_warning(
-    served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str]
+def test_other_machines_are_admitted_only_with_a_token_or_a_login(
+    served: Callable[[], list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.chdir(tmp_path)
     assert main(["dashboard"]) == 0
     assert "--server.address=127.0.0.1" in served()
-    assert capsys.readouterr().err == ""
-    assert main(["dashboard", "--host", "0.0.0.0"]) == 0
-    assert "--server.address=0.0.0.0" in served()
+    assert (capsys.readouterr().err, opened.access) == ("", Access())
+    assert main(["dashboard", "--host", "0.0.0.0"]) == 2
     (sentence,) = capsys.readouterr().err.splitlines()
-    assert "whoever can reach port" in sentence
+    assert sentence == (
+        "smart dashboard: --host 0.0.0.0: others can reach this address, and nothing keeps them out; add --token, or "
+        "set up a login in secrets.toml."
+    )
+    assert main(["dashboard", "--host", "0.0.0.0", "--token", "short"]) == 2
+    assert "fewer than 16 characters" in capsys.readouterr().err
+    assert main(["dashboard", "--host", "0.0.0.0", "--token"]) == 0
+    assert "--server.address=0.0.0.0" in served()
+    token = opened.access.token
+    assert token is not None
+    assert f"/?token={token}" in capsys.readouterr().out
+    assert main(["dashboard", "--host", "0.0.0.0", "--token"]) == 0
+    assert opened.access.token == token  # kept with the workspaces
+    monkeypatch.setenv(serving.TOKEN_VARIABLE, "the token of the environment")
+    assert main(["dashboard", "--host", "0.0.0.0"]) == 0
+    assert opened.access.token == "the token of the environment"
+    monkeypatch.delenv(serving.TOKEN_VARIABLE)
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit" / "secrets.toml").write_text('[auth]\nredirect_uri = "u"\ncookie_secret = "s"\n')
+    assert main(["dashboard", "--host", "0.0.0.0"]) == 0
+    assert opened.access == Access(login=True)
     assert [is_loopback(host) for host in ("::1", "127.0.0.2", "localhost", "::", "lab.example")] == [
         *(True, True, True, False, False)
     ]
     assert [address(host, 1) for host in ("0.0.0.0", "::1")] == ["http://localhost:1", "http://[::1]:1"]
+
+
+def test_where_workspaces_are_saved_and_their_limits(served: Callable[[], list[str]], tmp_path: Path):
+    assert main(["dashboard", "--ephemeral"]) == 0
+    assert opened.store is None
+    assert list(tmp_path.iterdir()) == []
+    assert main(["dashboard"]) == 0
+    assert opened.store is not None
+    assert opened.store.folder.is_relative_to(tmp_path)  # the home folder of this test
+    assert opened.store.limits == Limits()
+    shared = ["--host", "0.0.0.0", "--token", "a token that is long"]
+    assert main(["dashboard", *shared, "--workspace-dir", str(tmp_path / "here"), "--quota", "0.5"]) == 0
+    assert opened.store.folder == tmp_path / "here"
+    assert opened.store.limits == Limits(500_000_000, 50_000_000_000)
+
+
+def test_unused_workspaces_expire_on_a_shared_server_only(
+    served: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder, began = tmp_path / "here", []
+    monkeypatch.setattr(threading.Thread, "start", lambda self: began.append(self.name))
+    assert main(["dashboard", "--no-browser", "--workspace-dir", str(folder)]) == 0
+    assert began == []
+    assert main(["dashboard", "--no-browser", "--workspace-dir", str(folder), "--expire-days", "3"]) == 0
+    assert main(["dashboard", "--no-browser", "--host", "0.0.0.0", "--token", "--workspace-dir", str(folder)]) == 0
+    assert began == ["expiry", "expiry"]
+    store = Store(folder)
+    old, new = store.create("old"), store.create("new")
+    with sqlite3.connect(folder / "workspaces.sqlite") as db:
+        db.execute("UPDATE workspaces SET used = used - 4 * 86400 WHERE id = ?", (old,))
+    serving.delete_expired(store, 3)
+    assert [entry.id for entry in store.entries()] == [new]
 
 
 def opens_with(query: dict[str, str] | None = None) -> AppTest:

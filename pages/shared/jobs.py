@@ -12,8 +12,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from pages.shared import memory
 from smart_core.errors import Cancelled, SmartError
@@ -92,6 +94,8 @@ class Job:
     """Fraction of the progress at which each part is done, if the job consists of parts."""
     estimate: float | None = None
     """Seconds that it was estimated to take when it was started."""
+    noted: bool = False
+    """Whether the workspace has a note of it."""
     started: float | None = None
     ended: float | None = None
 
@@ -141,8 +145,11 @@ class JobList:
     as one of its jobs runs, also when its last window is closed.
     """
 
-    def __init__(self, owner: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, owner: Callable[[], object] = lambda: None, notes: MutableMapping[str, dict[str, Any]] | None = None
+    ) -> None:
         self._owner = owner
+        self._notes: MutableMapping[str, dict[str, Any]] = {} if notes is None else notes
         self._jobs: list[Job] = []
         self._cancels: list[threading.Event] = []
         memory.watch()
@@ -163,8 +170,12 @@ class JobList:
         data_hash: str,
         steps: Sequence[float] = (),
         estimate: float | None = None,
+        note: Mapping[str, Any] | None = None,
     ) -> Job:
-        """Run the work in a new thread; an active job of the same kind on the same data set is cancelled first."""
+        """Run the work in a new thread; an active job of the same kind on the same data set is cancelled first.
+
+        `note` is what it takes to go on with the job on another server: it is kept until the job ends.
+        """
         for other in self._jobs:
             if other.active and (other.kind, other.data_hash) == (kind, data_hash):
                 other.cancel.set()
@@ -173,8 +184,17 @@ class JobList:
         finished = [other for other in self._jobs if not other.active]
         self._jobs = [job, *active, *finished[:MAX_FINISHED]]
         self._cancels[:] = [other.cancel for other in self._jobs if other.active]
+        key = f"{kind} {data_hash}"
+        if note is not None:
+            self._notes[key] = {"title": title, "kind": kind, "hash": data_hash, "process": os.getpid(), **note}
+        ended = partial(_drop_note, self._notes, key, job) if note is not None else None
+        job.noted = note is not None
+        for other in active:
+            other.noted = other.noted and not job.matches(other.kind, other.data_hash)
         try:
-            threading.Thread(target=_run, args=(job, work, self._owner()), name=f"job {title}", daemon=True).start()
+            threading.Thread(
+                target=_run, args=(job, work, ended, self._owner()), name=f"job {title}", daemon=True
+            ).start()
         except RuntimeError:  # the system cannot start another thread
             job.error, job.state = "The server is too busy to start it; try again in a moment.", "failed"
         return job
@@ -194,10 +214,17 @@ def _end_session(cancels: list[threading.Event]) -> None:
     memory.session_ended()
 
 
-def _run(job: Job, work: Work, owner: object = None) -> None:
+def _drop_note(notes: MutableMapping[str, dict[str, Any]], key: str, job: Job) -> None:
+    if job.noted:  # and not a later job of the same kind on the same data set
+        notes.pop(key, None)
+
+
+def _run(job: Job, work: Work, ended: Callable[[], None] | None = None, owner: object = None) -> None:
     """Run a job in its thread, which refers to the owner of the job until it ends."""
     if not _QUEUE.acquire(job.cancel):
         job.state = "cancelled"
+        if ended is not None:
+            ended()
         return
     job.started, job.state, job.message = time.monotonic(), "running", "starting"
     try:
@@ -212,6 +239,8 @@ def _run(job: Job, work: Work, owner: object = None) -> None:
     finally:
         job.ended = time.monotonic()
         _QUEUE.release()
+        if ended is not None:
+            ended()
 
 
 def _sentence(error: BaseException) -> str:

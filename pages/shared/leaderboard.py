@@ -66,7 +66,9 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
     ends = [end / whole for end in accumulate(values)]  # as `compare` reports its progress
     estimate = sum(map(sum, estimates.rows(data, wanted, seeds)))
     title = method_named(wanted[0]).label if len(wanted) == 1 else f"{len(wanted)} methods"
-    return here.jobs.start(f"Fit {title}", work, kind=KIND, data_hash=data.content_hash, steps=ends, estimate=estimate)
+    note = {"data": session.data_key(), "settings": {"methods": list(wanted), "seeds": seeds, "bins": bins}}
+    about: dict[str, Any] = {"kind": KIND, "data_hash": data.content_hash, "note": note}
+    return here.jobs.start(f"Fit {title}", work, steps=ends, estimate=estimate, **about)
 
 
 def recommended_set(data: LogitSet, seeds: int) -> list[str]:

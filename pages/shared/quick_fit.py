@@ -30,7 +30,8 @@ def find(data: LogitSet) -> Fit | None:
     """Return the fit; of a sample at once, of other data when the job that this starts has finished."""
     here, fit = session.current(), known(data)
     if fit is None and datasets.is_sample(data):
-        fit = here.fits[_key(data)] = _fit_of_sample(data.content_hash, data)
+        fit = _fit_of_sample(data.content_hash, data)
+        here.fits.hold(_key(data), fit)  # a visit alone is not worth a saved workspace
     if fit is None and here.jobs.latest(KIND, data.content_hash) is None:
         fits = here.fits  # the job must not reference the session itself
         here.jobs.start(

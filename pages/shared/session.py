@@ -28,6 +28,7 @@ DATA = "data"  # sidebar: key of the selected data set
 METRIC = "metric"  # sidebar: the primary metric
 BINS = "bins"  # sidebar: number of confidence bins
 SEEDS = "seeds"  # Compare: number of seeds
+GO_ON = "go-on"  # kind and settings of an interrupted study that its page is to go on with
 LOST = "lost-workspace"  # whether the URL asked for a workspace that is not on this server, until the user is told
 SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
 ROUTED = "routed"  # set by dashboard.py right before it runs a page
@@ -150,6 +151,8 @@ class Session:
     """Plain values by name: the view, and the Sensitivity cell whose settings SMART uses."""
     before_cell: BoundedDict[LeaderboardRow] = field(default_factory=lambda: BoundedDict(MAX_DATASETS))
     """By content hash: SMART's row before it took the settings of a Sensitivity cell."""
+    unfinished: BoundedDict[dict[str, Any]] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
+    """Notes of the jobs that run, by kind and data set: if the server stops, it can go on with them (`resume.py`)."""
     jobs: JobList = field(default_factory=JobList)
     deleted: bool = False
     """Whether the workspace was deleted; its windows then begin a new one."""
@@ -179,6 +182,12 @@ def current() -> Session:
         st.session_state[SESSION] = Session()
     session: Session = st.session_state[SESSION]
     return session
+
+
+def data_key() -> str:
+    """Return the key of the selected data set."""
+    key: str = st.session_state[DATA]
+    return key
 
 
 def metric() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.shared import datasets, session, urls
+from pages.shared import datasets, resume, session, urls, workspaces
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job
 from smart_core.evaluation import HEADLINE, METRICS
@@ -62,7 +62,7 @@ def sizes() -> str:
 def draw_link(place: DeltaGenerator) -> None:
     """Draw the link to the view. The page's own widgets are in the URL too, so this comes after the page."""
     with place.popover("Copy link", width="stretch"):
-        st.caption("Opens this view. In another session, load the same file first.")
+        st.caption("Opens this workspace and this view. Whoever has the link can change the workspace.")
         st.code(urls.link(), language=None, wrap_lines=True)
 
 
@@ -98,6 +98,8 @@ def _jobs() -> None:
 
 
 def _job_list() -> None:
+    _messages()
+    resume.draw()
     jobs = list(session.current().jobs)
     shown = [job for job in jobs if job.active] + [job for job in jobs if not job.active][:MAX_FINISHED]
     if shown:
@@ -108,6 +110,19 @@ def _job_list() -> None:
     if st.session_state.get(session.JOBS_SEEN, progress) != progress:
         st.session_state[session.JOBS_SEEN] = progress
         st.rerun()
+
+
+def _messages() -> None:
+    """Say what is wrong with the workspace: not on this server, or not saved."""
+    if st.session_state.get(session.LOST):
+        with st.container(border=True, key="lost"):
+            st.markdown(
+                "The workspace of this link is not on this server: it was deleted, has expired, or was never saved. "
+                "This is a new one."
+            )
+            st.button("Dismiss", key="dismiss-lost", on_click=st.session_state.pop, args=(session.LOST, None))
+    for sentence in workspaces.faults(session.current()):
+        st.warning(plain_text(sentence))
 
 
 def _progress() -> tuple[Any, ...]:

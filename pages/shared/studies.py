@@ -19,11 +19,16 @@ from pages.shared.session import study_key
 from smart_core import LogitSet
 from smart_core.calibrators.base import Calibrator
 from smart_core.evaluation import metric_value
+from smart_core.experiments import SeedTable, Traces
+from smart_core.experiments.traces import DEFAULT_OBJECTIVES
 from smart_core.progress import Run
 
 Settings = dict[str, Any]
 Publish = Callable[[Any], None]
 Compute = Callable[[Run, Publish], None]
+
+CAN_GO_ON = ("sensitivity", "objectives", "indicators", "efficiency", "traces", "shift", "attack")
+"""Kinds of studies that can go on after the server was stopped; the others take seconds."""
 
 GREY = "<style>[class*='st-key-stale-'] { opacity: 0.45; }</style>"
 
@@ -43,9 +48,17 @@ def start(
         # the study keeps writing into its result, and the page needs one that does not change
         studies[key] = Study(copy.deepcopy(result), settings, time.time())
 
-    return here.jobs.start(
-        title, lambda run: compute(run, publish), kind=kind, data_hash=data.content_hash, estimate=estimate
-    )
+    note = {"data": session.data_key(), "settings": settings}
+    named: dict[str, Any] = {"kind": kind, "data_hash": data.content_hash, "note": note if kind in CAN_GO_ON else None}
+    return here.jobs.start(title, lambda run: compute(run, publish), estimate=estimate, **named)
+
+
+def unfinished(data: LogitSet, kind: str, settings: Settings) -> Any:
+    """Return the result of a study with these settings that was cancelled or interrupted; None if there is none."""
+    study = session.current().studies.get(_key(data, kind, settings))
+    result = None if study is None else study.result
+    finished = isinstance(result, SeedTable) and result.full
+    return None if finished or (isinstance(result, Traces) and len(result.runs) == len(DEFAULT_OBJECTIVES)) else result
 
 
 def find(data: LogitSet, kind: str, settings: Settings | None = None) -> Study | None:

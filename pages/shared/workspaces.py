@@ -22,6 +22,7 @@ from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, 
 from smart_core import LogitSet, load
 from smart_core.cli.dashboard import opened
 from smart_core.errors import WorkspaceError
+from smart_core.experiments.benchmark_records import Record, RecordFile
 from smart_core.workspace import Store, StoredDict
 from smart_core.workspace.items import Shelf
 
@@ -30,6 +31,9 @@ PARAMETER = "workspace"
 
 VIEW = "view"
 """Among the choices of a workspace: the view that it was last left with, by query parameter."""
+
+MAX_RECORDS = 100_000
+"""Finished fits of benchmarks."""
 
 _open: WeakValueDictionary[str, Session] = WeakValueDictionary()
 _lock = threading.Lock()
@@ -86,9 +90,16 @@ def saved(store: Store, id: str) -> Session:
         settings=items(session.MAX_CHOICES, "settings"),
         studies=items(session.MAX_STUDIES, "study", vars, partial(_unpack, Study)),
         choices=items(session.MAX_CHOICES, "choice"),
+        unfinished=items(session.MAX_CHOICES, "job"),
         before_cell=items(session.MAX_DATASETS, "before cell", vars, partial(_unpack, LeaderboardRow)),
     )
-    here.jobs = JobList(owner=ref(here))
+    here.jobs = JobList(ref(here), here.unfinished)
+    here.records = RecordFile(
+        None,
+        items(MAX_RECORDS, "benchmark record", vars, partial(_unpack, Record)),
+        items(MAX_RECORDS, "benchmark set"),
+        items(MAX_RECORDS, "benchmark evaluation"),
+    )
     return here
 
 

@@ -104,8 +104,8 @@ def run(options: Namespace) -> None:
     opened.samples = [located(name).stem for name in names]
     opened.sets = read([file for file in options.files if file not in names], **reading(options))
     shared = not is_loopback(options.host)
-    opened.access = serving.access(options, shared, serving.folder_of(options))
     port = free_port(options.host, options.port)
+    opened.access = serving.access(options, shared, serving.folder_of(options))
     opened.store = serving.open_store(options, shared)
     token = "" if opened.access.token is None else f"/?token={quote(opened.access.token, safe='')}"
     link = f"{address(options.host, port)}{token}"

@@ -184,9 +184,14 @@ def open_store(options: Namespace, shared: bool) -> Store | None:
 
 def _expire(store: Store, days: float) -> None:
     while True:
-        try:
-            for id in store.expired(days):
-                store.delete(id)
-        except WorkspaceError as error:
-            print(f"smart dashboard: {error}", file=sys.stderr)
+        delete_expired(store, days)
         time.sleep(EXPIRE_EVERY)
+
+
+def delete_expired(store: Store, days: float) -> None:
+    """Delete the workspaces that were not used for so many days."""
+    try:
+        for id in store.expired(days):
+            store.delete(id)
+    except WorkspaceError as error:
+        print(f"smart dashboard: {error}", file=sys.stderr)

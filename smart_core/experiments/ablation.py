@@ -52,10 +52,13 @@ def ablation(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
+    known: SeedTable | None = None,
 ) -> Ablation:
     """Fit each method with each objective, and SMART with each indicator; evaluate on test.
 
     `settings` gives a method's other settings by its id. Without methods, or without indicators, that table is empty.
+
+    `known` is one of the two tables of an earlier run that was cancelled: its finished cells are taken over.
 
     >>> import smart_core as sc
     >>> data = sc.simulate_set(300, 300, 4, seed=0)
@@ -67,6 +70,8 @@ def ablation(
     objectives, indicators = several(objectives, "objectives"), several(indicators, "indicators")
     by_objective = SeedTable.empty("method", "objective", ids, objectives, seeds, metric=metric)
     by_indicator = SeedTable.empty("method", "indicator", ("smart",), indicators, seeds, metric=metric)
+    for table in (by_objective, by_indicator):
+        table.take_over(known if known is not None and known.column_name == table.column_name else None)
     own = settings or {}
 
     def job(table: SeedTable, row: int, column: int, method: str, chosen: Settings) -> Job:

@@ -99,7 +99,7 @@ def benchmark(
     store = records if isinstance(records, RecordFile) else RecordFile.open(records)
     parts = {name: _splits(data, splits) for name, data in sets.items()}
     result = Benchmark({name: _info(each, bins) for name, each in parts.items()}, tuple(ids), {}, metric, False)
-    store.sets |= {name: asdict(info) for name, info in result.sets.items()}
+    store.sets.update({name: asdict(info) for name, info in result.sets.items()})
     tasks: dict[tuple[str, str], list[_Task]] = {}
     for name, each in parts.items():
         result.cells[name] = {}

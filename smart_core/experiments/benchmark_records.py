@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import MutableMapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,10 @@ class RecordFile:
     """
 
     path: Path | None = None
-    records: dict[str, Record] = field(default_factory=dict)
-    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    records: MutableMapping[str, Record] = field(default_factory=dict)
+    sets: MutableMapping[str, dict[str, Any]] = field(default_factory=dict)
     """Name -> the fields of its `SetInfo`, for readers of the file."""
-    vectors: dict[str, Evaluation] = field(default_factory=dict)
+    vectors: MutableMapping[str, Evaluation] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None) -> RecordFile:
@@ -66,8 +67,8 @@ class RecordFile:
     def merge(self, path: str | os.PathLike[str]) -> None:
         """Add the records of another file that this one lacks."""
         records, sets = _read(Path(path))
-        self.records = records | self.records
-        self.sets = sets | self.sets
+        self.records = {**records, **self.records}
+        self.sets = {**sets, **self.sets}
 
     def add(self, key: str, record: Record, evaluation: Evaluation | None = None) -> None:
         """Keep a finished fit; the file has it when this returns."""

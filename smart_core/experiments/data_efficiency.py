@@ -33,8 +33,11 @@ def data_efficiency(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
+    known: SeedTable | None = None,
 ) -> SeedTable:
     """Fit on nested stratified subsets of validation (a new subset and a new fit for each seed), evaluate on test.
+
+    `known` is an earlier result of the same study that was cancelled: its finished cells are taken over.
 
     >>> import smart_core as sc
     >>> table = data_efficiency(sc.simulate_set(400, 400, 4, seed=0), "vanilla,ts", sizes=[50, 400], seeds=2)
@@ -45,6 +48,7 @@ def data_efficiency(
     rows = len(data.validation)
     chosen = several_sizes(sizes, "sizes", rows) if sizes is not None else sizes_up_to(rows)
     table = SeedTable.empty("method", "size", ids, chosen, seeds, metric=metric)
+    table.take_over(known)
 
     def subset(size: int, seed: int) -> Part:
         return data.validation.subset(stratified_subset(data.validation.labels, size, seed))

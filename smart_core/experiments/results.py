@@ -120,6 +120,38 @@ class SeedTable(Result):
         values = {name: np.full((len(rows), len(columns), seeds), np.nan) for name in metrics}
         return cls(row_name, column_name, rows, columns, values, metric)
 
+    def take_over(self, known: SeedTable | None) -> None:
+        """Copy the finished cells of an earlier table of the same study, which was cancelled."""
+        if known is None or known.seeds != self.seeds or known.metrics.keys() != self.metrics.keys():
+            return
+        rows = {row: i for i, row in enumerate(known.rows)}
+        columns = {column: j for j, column in enumerate(known.columns)}
+        for i, row in enumerate(self.rows):
+            for j, column in enumerate(self.columns):
+                if row not in rows or column not in columns:
+                    continue
+                place = rows[row], columns[column]
+                for name, values in self.metrics.items():
+                    values[i, j] = known.metrics[name][place]
+                for (*cell, seed), text in known.reasons.items():
+                    if tuple(cell) == place:
+                        self.reasons[i, j, seed] = text
+
+    @property
+    def full(self) -> bool:
+        """Whether each cell has a value of at least one seed, or a reason why it has none."""
+        finite = np.isfinite(np.stack(list(self.metrics.values()))).any(axis=(0, 3))
+        tried = {(i, j) for i, j, _ in self.reasons}
+        return all((i, j) in tried for i, j in np.argwhere(~finite).tolist())
+
+    def finished(self, row: int, column: int, seeds: range) -> bool:
+        """Return whether each of these seeds has a value, or a reason why there is none."""
+        return all(
+            (row, column, seed) in self.reasons
+            or any(np.isfinite(values[row, column, seed]) for values in self.metrics.values())
+            for seed in seeds
+        )
+
     @property
     def seeds(self) -> int:
         """The seeds that a cell has room for."""

@@ -185,7 +185,7 @@ def fill(
     run: Run | None = None,
     on_cell: Callable[[SeedTable, int, int], None] | None = None,
 ) -> None:
-    """Do the jobs in order, and call `on_cell(table, row, column)` after each.
+    """Do the jobs in order, and call `on_cell(table, row, column)` after each; finished cells stay as they are.
 
     Invalid settings or bins are an error before any work. A fit or an evaluation that fails leaves its cell empty, with
     the reason in the table. If cancelled, the tables keep finished jobs and are marked incomplete.
@@ -196,6 +196,7 @@ def fill(
         calibrator.check_settings()
         if data.kind == "confidence" and not calibrator.top_label:
             raise CalibrationError(f"{calibrator.label} needs logits; {data.name} holds confidences alone.")
+    jobs = [job for job in jobs if not all(job.table.finished(job.row, column, job.seeds) for column in job.targets)]
     run = run or Run()
     batch = SmartBatch(data, bins, device)
     groups = [(one, list(some)) for one, some in groupby(jobs, lambda job: _fits_batch(job, data, batch))]

@@ -58,11 +58,14 @@ def sensitivity(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     on_cell: Callable[[int, int, Sensitivity], None] | None = None,
+    known: Sensitivity | None = None,
 ) -> Sensitivity:
     """Fit SMART at every (sigma, delta) for every seed and evaluate it on test.
 
     `on_cell(row, column, result so far)` is called as cells finish. A cancelled study returns the cells it has, with
     `complete=False`.
+
+    `known` is an earlier result of the same study that was cancelled: its finished cells are taken over.
 
     >>> import smart_core as sc
     >>> grid = sensitivity(sc.simulate_set(300, 300, 4, seed=0), [0.05, 1.0], [0.001], seeds=1, settings={"epochs": 5})
@@ -72,6 +75,7 @@ def sensitivity(
     start = time.perf_counter()
     rows, columns = several_numbers(sigmas, "sigmas"), several_numbers(deltas, "deltas")
     result = Sensitivity.empty("sigma", "delta", rows, columns, seeds, metric=metric)
+    result.take_over(known)
     jobs = [
         Job(result, i, {j: data.test}, "smart", range(seeds), {**(settings or {}), "sigma": sigma, "delta": delta})
         for i, sigma in enumerate(rows)

@@ -41,11 +41,14 @@ def shift(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     on_row: Callable[[SeedTable, int], None] | None = None,
+    known: SeedTable | None = None,
 ) -> Shift:
     """Fit on `data`'s validation part; evaluate on each group of its test part and on the test part of each other set.
 
     The groups are the values of the column `by`: `group`, or one of the metadata, whose numbers are cut into intervals.
     Methods whose arrays are missing are left out.
+
+    `known` is an earlier result of the same study that was cancelled: its finished cells are taken over.
 
     >>> import smart_core as sc
     >>> data, other = (sc.simulate_set(300, 300, 4, law=law, seed=0) for law in ("constant", "linear"))
@@ -57,6 +60,7 @@ def shift(
     wanted = [id for id in select(methods) if id != "vanilla"]
     ids = ("vanilla", *(id for id in wanted if unavailable(id, data) is None))
     table = Shift.empty("method", "target", ids, tuple(targets), seeds, metric=metric)
+    table.take_over(known)
     columns = dict(enumerate(targets.values()))
     jobs = [Job(table, i, columns, id, seeds_for(id, seeds)) for i, id in enumerate(ids)]
     on_cell = None if on_row is None else (lambda table, row, column: on_row(table, row))

@@ -52,6 +52,10 @@ Content = tuple[bytes | memoryview, ...]
 """The pieces of a file in their order; arrays are not copied."""
 
 
+class NotKept(WorkspaceError):
+    """A value is of a kind that workspaces do not keep."""
+
+
 @dataclass(eq=False)
 class Encoded:
     """The tree of a value, and the content of every file that it refers to."""
@@ -84,12 +88,12 @@ class Codec:
     # -- writing --------------------------------------------------------------------------------------------
 
     def encode(self, value: Any) -> Encoded:
-        """Return the tree of a value and its files; `WorkspaceError` if it holds what a workspace cannot keep."""
+        """Return the tree of a value and its files; `NotKept` if it holds what a workspace cannot keep."""
         encoded = Encoded()
         try:
             encoded.tree = self._tree(value, encoded)
         except TypeError as error:
-            raise WorkspaceError(f"A result {error}") from error
+            raise NotKept(f"A result {error}") from error
         return encoded
 
     def missing(self, names: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, Generic, TypeVar
 
 from smart_core.errors import WorkspaceError
+from smart_core.workspace.codec import NotKept
 from smart_core.workspace.store import Store
 
 Value = TypeVar("Value")
@@ -94,11 +95,13 @@ class Shelf(Generic[Value]):
             raise KeyError(key) from error
 
     def write(self, key: str, value: Value) -> None:
-        """Save an item; one that cannot be saved is noted in `faults`."""
+        """Save an item; one that cannot be saved is noted in `faults`, unless no workspace keeps such items."""
         try:
             self.store.create("", self.id)
             self.store.put(self.id, self.kind, key, self.pack(value))
             self.faults.pop(key, None)
+        except NotKept:
+            self.remove(key)  # an earlier one of its key is no longer true
         except WorkspaceError as error:
             self.faults[key] = str(error)
 

@@ -239,7 +239,7 @@ def test_a_link_to_an_unknown_file_leads_to_start_and_can_be_dismissed() -> None
     assert app.title[0].value == "Start"
     assert app.slider(key="bins").value == 20
     app.button(key="start-never-mind").click().run()
-    assert not [line for line in app.markdown if "This link needs a file that is not loaded" in line.value]
+    assert not [line for line in app.markdown if "This link needs a file that is not in this workspace" in line.value]
     assert "awaited" not in app.session_state
 
 

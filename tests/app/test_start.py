@@ -323,10 +323,10 @@ def test_a_link_opens_once_its_file_is_uploaded(arrays: dict[str, np.ndarray]) -
     second.switch_page("pages/diagnose.py").run()
     assert second.title[0].value == "Start"
     second.switch_page("pages/start.py").run()
-    assert says(second, f"This link needs a file that is not loaded (fingerprint **{key}**)")
+    assert says(second, f"This link needs a file that is not in this workspace (fingerprint **{key}**)")
     drop(second, ("other.npz", npz(logits=arrays["logits"] + 1, labels=arrays["labels"])))
     assert second.title[0].value == "Start"  # another file is welcome, but does not open the view
-    assert says(second, "This link needs a file that is not loaded")
+    assert says(second, "This link needs a file that is not in this workspace")
     drop(second, ("renamed.npz", npz(**arrays)))
     assert second.title[0].value == "Diagnose"
     assert second.selectbox(key="data").value == key

@@ -1,0 +1,93 @@
+"""Jobs that a stopped server has interrupted: offer to go on with them. What they had finished is kept.
+
+A job that can go on is noted in the workspace while it runs, with the data set and the settings that it was started
+with. A note without a job is of one that was interrupted. Fits go on at once; a study goes on on its own page, which
+knows how to start it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from pages.shared import datasets, leaderboard, navigation, session, studies
+from pages.shared.components import plain_text
+
+PAGES = {
+    "sensitivity": "pages/sensitivity.py",
+    **dict.fromkeys(("objectives", "indicators", "efficiency", "traces"), "pages/ablation.py"),
+    "shift": "pages/shift.py",
+    "attack": "pages/hardness.py",
+    "benchmark": "pages/benchmark.py",
+}
+"""Kind of a study -> the page that goes on with it."""
+
+
+def interrupted() -> dict[str, dict[str, Any]]:
+    """Return the notes of jobs that were interrupted, by their keys."""
+    here = session.current()
+    notes = {key: here.unfinished.get(key) for key in here.unfinished}
+    return {
+        key: note
+        for key, note in notes.items()
+        if note is not None and here.jobs.active(note["kind"], note["hash"]) is None and not _runs(note["process"])
+    }
+
+
+def _runs(process: int) -> bool:
+    """Return whether another server, which uses the same folder, still runs."""
+    if os.name != "posix" or process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def draw() -> None:
+    """Draw a note for each interrupted job, with a button to go on."""
+    for number, (key, note) in enumerate(interrupted().items()):
+        with st.container(border=True, key=f"interrupted-{number}"):
+            st.markdown(
+                f"**{plain_text(note['title'])}** was interrupted when the server stopped. What it finished is kept."
+            )
+            with st.container(horizontal=True):
+                if st.button("Go on", key=f"go-on-{number}", type="primary"):
+                    _go_on(key, note)
+                st.button("Dismiss", key=f"dismiss-{number}", on_click=_dismiss, args=(key,))
+
+
+def _dismiss(key: str) -> None:
+    session.current().unfinished.pop(key, None)
+
+
+def _go_on(key: str, note: dict[str, Any]) -> None:
+    here, settings = session.current(), note["settings"]
+    here.unfinished.pop(key, None)
+    if note["data"] not in datasets.titles():
+        st.toast("Its data set is no longer in the workspace.")
+        return
+    datasets.select(note["data"])
+    if note["kind"] == leaderboard.KIND:
+        data = datasets.get(note["data"])
+        seeds, bins = settings["seeds"], settings["bins"]
+        done = leaderboard.fresh(data, seeds=seeds, bins=bins)
+        leaderboard.fit(data, [id for id in settings["methods"] if id not in done], seeds=seeds, bins=bins)
+        st.rerun()
+    st.session_state[session.GO_ON] = (note["kind"], settings)
+    navigation.go(PAGES[note["kind"]])
+
+
+def study(kind: str, start: Callable[[studies.Settings], None]) -> None:
+    """Start the study of a page again if the user has asked to go on with it."""
+    asked, settings = st.session_state.get(session.GO_ON, (None, {}))
+    if asked == kind:
+        del st.session_state[session.GO_ON]
+        start(settings)
+        st.rerun()
