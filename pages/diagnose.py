@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.shared import cache, charts, datasets, navigation, session, slices
 from pages.shared.components import plain_text, python_code
-from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
+from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
 from smart_core.figures import (
     Curve,
     confidence_histogram,
@@ -86,6 +86,10 @@ if details.open:
             "meaning": METRICS[name].help,
         }
         for name in HEADLINE
+    ]
+    rows += [
+        {"metric": item.label, "measured": metric_value(name, found.mean(name)), "meaning": f"{item.help} No interval."}
+        for name, item in DETAILS.items()
     ]
     columns = {name: st.column_config.TextColumn(help=MEASURED_AND_TRUE) for name in list(rows[0])[1:4]}
     details.dataframe(rows, hide_index=True, column_config=columns, key="every-metric")

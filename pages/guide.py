@@ -5,33 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from pages.shared import cache, datasets, navigation, session
+from pages.shared import cache, datasets, navigation, session, which_ece
 from pages.shared.components import plain_text, python_code
 from pages.shared.uploads import FOLDER_VARIABLE
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
-from smart_core.evaluation import METRICS
 from smart_core.experiments import paper
 from smart_core.formatting import percent
 
 navigation.enter()
-
-# the meaning of each metric is in the registry; this is when it misleads
-CAVEATS = {
-    "ece": "Gaps of opposite sign in one bin cancel, and most samples of a good model share the last bin. It is never "
-    "zero on a finite set: compare it with its noise floor.",
-    "adaece": "Resolves the crowded high confidences and blurs the sparse low ones. Has its own noise floor.",
-    "cece": "With many classes, nearly every probability is close to 0, so the mean is small for any model.",
-    "nll": "Also measures accuracy and sharpness: a more accurate model may win with worse confidence. A single label "
-    "with a probability close to 0 can dominate it.",
-    "brier": "Bounded, so no sample dominates. Mixes accuracy and calibration, as the NLL does.",
-    "smce": "Needs no bins, but has its own scale: do not compare it with an ECE.",
-    "smece": "Chooses its own bandwidth. Close to the ECE, but not equal to it. Has its own noise floor.",
-    "accuracy": "Says nothing about confidence. It serves as a check: dividing by a temperature cannot change it.",
-    "mce": "The worst bin is often the emptiest one, and then it measures noise.",
-    "ece_l2": "Weights large gaps more than the ECE does. The debiased square can be negative and is then shown as 0.",
-    "aurc": "Depends only on the order of the confidences: no increasing map of them changes it.",
-}
 
 
 def properties(method: type[Calibrator]) -> str:
@@ -106,14 +88,12 @@ authors' code (two hidden layers, random start). Both are presets of SMART under
 st.header("Metrics")
 st.markdown("The ECE sorts $N$ samples by confidence into $B$ bins of equal width, each closed on the right:")
 st.latex(r"\mathrm{ECE} = \sum_{b=1}^{B} \frac{n_b}{N}\;\bigl|\,\mathrm{accuracy}_b - \mathrm{confidence}_b\bigr|")
-rows = [
-    {"metric": metric.label, "what it means": metric.help, "when it misleads": CAVEATS[name]}
-    for name, metric in METRICS.items()
-]
-st.table(pd.DataFrame(rows).set_index("metric"))
+which_ece.metrics_table()
+
+data, bins = datasets.current(), session.bins()
+which_ece.show(cache.uncalibrated(data), data.classes, datasets.current_title())
 
 st.header("Noise")
-data, bins = datasets.current(), session.bins()
 floor = cache.diagnosis(cache.uncalibrated(data), bins).floor
 st.markdown(
     """

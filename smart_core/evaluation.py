@@ -21,10 +21,13 @@ from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import margin
 from smart_core.formatting import MISSING, NBSP
-from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, mce
+from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, ece_sweep, mce, over_confidence, under_confidence
 from smart_core.metrics.classwise import ClasswiseCells
+from smart_core.metrics.cumulative import ks, kuiper
+from smart_core.metrics.decomposition import log_loss_parts, squared_error_parts
+from smart_core.metrics.kernel_ece import kde_ece
 from smart_core.metrics.proper import SMALLEST_PROBABILITY
-from smart_core.metrics.selective import aurc
+from smart_core.metrics.selective import aurc, auroc
 from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.smooth_ece import smece
 from smart_core.progress import Run
@@ -73,8 +76,8 @@ class Evaluation:
         return self.margin
 
     def metric(self, name: str, bins: int = 15) -> float:
-        """The value of a metric of `METRICS`."""
-        return metric_named(name).value(self, bins)
+        """The value of a metric of `METRICS` or `DETAILS`."""
+        return (DETAILS.get(name) or metric_named(name)).value(self, bins)
 
     def __repr__(self) -> str:
         return f"Evaluation({len(self):,} samples, accuracy {np.mean(self.correct):.4f}, ECE {self.metric('ece'):.4f})"
@@ -181,7 +184,7 @@ class Metric:
         return math.inf if math.isnan(value) else -value if self.higher_is_better else value
 
 
-def _classwise(evaluation: Evaluation, bins: int) -> float:
+def _classwise(evaluation: Evaluation, bins: int, debiased: bool = False) -> float:
     """NaN where the sums were not kept: they belong to the whole set, so that a subset has none."""
     if evaluation.cells is None:
         return float("nan")
@@ -190,7 +193,7 @@ def _classwise(evaluation: Evaluation, bins: int) -> float:
             f"The classwise sums of this evaluation have {evaluation.cells.bins} bins, not {bins}; "
             f"evaluate again with bins={bins}."
         )
-    return evaluation.cells.ece()
+    return evaluation.cells.l2_debiased() if debiased else evaluation.cells.ece()
 
 
 def _binned(metric: Callable[[Any, Any, int], float]) -> Callable[[Evaluation, int], float]:
@@ -232,7 +235,88 @@ METRICS: dict[str, Metric] = {
     "ece_l2": Metric("L2 ECE", _binned(ece_l2_debiased), "Root mean square gap over bins, debiased.", binned=True),
     "aurc": Metric("AURC", _unbinned(aurc), "Mean error rate when the least confident samples are refused."),
 }
-"""Every metric by the name that scripts, tables and links use."""
+"""Every metric that methods can be ranked by, by the name that scripts, tables and links use."""
+
+DETAILS: dict[str, Metric] = {
+    "over": Metric(
+        "Over-confidence",
+        lambda e, bins: over_confidence(e.confidence, e.correct, bins),
+        "The part of the ECE from bins whose confidence exceeds their accuracy.",
+        binned=True,
+    ),
+    "under": Metric(
+        "Under-confidence",
+        lambda e, bins: under_confidence(e.confidence, e.correct, bins),
+        "The part of the ECE from bins whose accuracy exceeds their confidence; both parts add up to the ECE.",
+        binned=True,
+    ),
+    "ece_sweep": Metric(
+        "ECE-sweep",
+        lambda e, bins: ece_sweep(e.confidence, e.correct),
+        "ECE over bins of equally many samples, as many as keep the accuracy rising from bin to bin.",
+    ),
+    "ece_kde": Metric(
+        "KDE-ECE",
+        lambda e, bins: kde_ece(e.confidence, e.correct),
+        "Mean gap between confidence and accuracy from kernel densities (triweight, reflected at 0 and 1).",
+    ),
+    "cece_l2": Metric(
+        "L2 cwECE",
+        lambda e, bins: _classwise(e, bins, debiased=True),
+        "Root mean square over classes and bins of each class's gap, debiased.",
+        binned=True,
+        classwise=True,
+    ),
+    "ks": Metric(
+        "KS",
+        lambda e, bins: ks(e.confidence, e.correct),
+        "Largest absolute sum of the residuals up to a confidence, divided by the number of samples; no bins.",
+    ),
+    "kuiper": Metric(
+        "Kuiper",
+        lambda e, bins: kuiper(e.confidence, e.correct),
+        "Largest absolute sum of the residuals between two confidences, divided by the number of samples; no bins.",
+    ),
+    "auroc": Metric(
+        "AUROC",
+        lambda e, bins: auroc(e.confidence, e.correct),
+        "Probability that a correct prediction is more confident than a wrong one; ties count half.",
+        higher_is_better=True,
+    ),
+    "nll_calibration": Metric(
+        "Log-loss, calibration",
+        lambda e, bins: log_loss_parts(e.confidence, e.correct).calibration,
+        "Part of the log-loss of the confidence, as a forecast of correctness, that isotonic recalibration on the same "
+        "samples removes.",
+        percent=False,
+    ),
+    "nll_refinement": Metric(
+        "Log-loss, refinement",
+        lambda e, bins: log_loss_parts(e.confidence, e.correct).refinement,
+        "The rest of the log-loss of the confidence, after isotonic recalibration.",
+        percent=False,
+    ),
+    "brier_calibration": Metric(
+        "Brier, calibration",
+        lambda e, bins: squared_error_parts(e.confidence, e.correct).calibration,
+        "Part of the squared error of the confidence, as a forecast of correctness, that isotonic recalibration on the "
+        "same samples removes.",
+        percent=False,
+    ),
+    "brier_refinement": Metric(
+        "Brier, refinement",
+        lambda e, bins: squared_error_parts(e.confidence, e.correct).refinement,
+        "The rest of the squared error of the confidence, after isotonic recalibration.",
+        percent=False,
+    ),
+}
+"""Further metrics, shown without an interval beside those of `METRICS`."""
+
+IMPROVED = {
+    "nll": "PHI, NLL",
+    "brier": "PHI, Brier",
+}
+"""Loss -> the heading of its post-hoc improvement, the share of the uncalibrated model's loss that a method removes."""
 
 
 def metric_named(name: str) -> Metric:
@@ -243,7 +327,7 @@ def metric_named(name: str) -> Metric:
 
 
 def _known(metric: str | Metric) -> Metric:
-    return metric_named(metric) if isinstance(metric, str) else metric
+    return metric if isinstance(metric, Metric) else DETAILS.get(metric) or metric_named(metric)
 
 
 def metric_number(metric: str | Metric, value: float) -> str:

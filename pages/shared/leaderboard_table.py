@@ -13,7 +13,9 @@ from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import method_named
 from smart_core.evaluation import (
     CALIBRATION_ERRORS,
+    DETAILS,
     HEADLINE,
+    IMPROVED,
     MEASURED_AND_TRUE,
     METRICS,
     TRUE_RANGE,
@@ -23,6 +25,7 @@ from smart_core.evaluation import (
 )
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.figures import row_images
+from smart_core.formatting import percent
 
 STALE = "settings changed: refit"
 OTHER_BINS = "other bins: re-evaluate"
@@ -44,6 +47,8 @@ HELP = {
     "noise floor": MEASURED_AND_TRUE,
     "top-1": "Whether the predicted class always stays the one with the largest logit.",
     "seconds": "Time of one fit, averaged over seeds.",
+    **dict.fromkeys(IMPROVED.values(), "Share of the uncalibrated model's loss that the method removes; no interval."),
+    **{described.label: f"{described.help} No interval." for described in DETAILS.values()},
 }
 """Column -> its tooltip."""
 
@@ -95,7 +100,11 @@ def leaderboard(
     fresh.sort(key=lambda id: _sort_key(rows[id].result, metric))
     old = [id for id in rows if rows[id].result.available and id in stale]
     failed = {id: rows[id].result.reason or "failed" for id in rows if not rows[id].result.available}
-    table = [_table_row(rows[id].result, metric, "" if ranking is None else verdict(ranking, id)) for id in fresh]
+    improved = {} if ranking is None else {id: improvements(ranking, id) for id in fresh if id in ranking.results}
+    table = [
+        _table_row(rows[id].result, metric, "" if ranking is None else verdict(ranking, id)) | improved.get(id, {})
+        for id in fresh
+    ]
     table += [_table_row(rows[id].result, metric, stale[id]) for id in old]
     table += [{"method": id, "Method": method_named(id).label, "Verdict": reason} for id, reason in failed.items()]
     return pd.DataFrame(table, columns=["method", *(name for name in columns(metric, everything=True) if name != BAR)])
@@ -104,6 +113,11 @@ def leaderboard(
 def verdict(ranking: Comparison, id: str) -> str:
     """Return the standing of a method by the primary metric, and in which scores it is worse than the model."""
     return ranking.standing_text(id).removesuffix(" than the model")  # the column's help says than what
+
+
+def improvements(ranking: Comparison, id: str) -> dict[str, str]:
+    """Return the shares of the model's losses that a method removes, under their headings."""
+    return {label: percent(ranking.improvement(id, loss)) for loss, label in IMPROVED.items()}
 
 
 def height(rows: int) -> int:
@@ -123,7 +137,8 @@ def columns(metric: str, everything: bool) -> list[str]:
     if everything:
         others = [name for name in HEADLINE if name != metric]
         pairs = [label for name in others for label in (measured_label(name), _range_label(name))]
-        first += ["± seeds", "noise floor", _range_label(metric), *pairs, "parameters"]
+        more = [*IMPROVED.values(), *(described.label for described in DETAILS.values())]
+        first += ["± seeds", "noise floor", _range_label(metric), *pairs, *more, "parameters"]
     else:
         first += [METRICS[name].label for name in ("nll", "accuracy") if name != metric]
     return [*first, "top-1", "seconds"]
@@ -143,10 +158,13 @@ def _table_row(result: MethodResult, metric: str, verdict: str) -> dict[str, Any
         "top-1": "kept" if result.keeps_top1 else "may change",
         "parameters": f"{result.parameters:,}",
         "seconds": f"{result.fit_seconds:.2f}",
+        **dict.fromkeys(IMPROVED.values(), ""),
     }
     for name in dict.fromkeys((metric, *HEADLINE)):
         row[measured_label(name)] = metric_value(name, result.mean(name))
         row[_range_label(name)] = metric_range(name, *result.ends(name))
+    for name, described in DETAILS.items():  # a workspace of an older version has none
+        row[described.label] = metric_value(name, result.mean(name)) if name in result.values else ""
     return row
 
 

@@ -18,8 +18,8 @@ from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise
 from smart_core.fitting.indicators import Standardizer
-from smart_core.fitting.objectives import OBJECTIVES
-from smart_core.fitting.profile import build_profile
+from smart_core.fitting.objectives import OBJECTIVES, Objective
+from smart_core.fitting.profile import Profile, build_profile
 from smart_core.fitting.training import Schedule
 from smart_core.progress import Run
 from smart_core.types import Logits
@@ -36,12 +36,18 @@ FAST = {"lr": 1e-2, "epochs": 250}
 """Full batches on standardised inputs from a flat start, with a learning rate that falls to zero."""
 
 
+PULL = 0.05
+"""Weight of the squared distance of log T from that of TS, in units of the squared error summed over classes."""
+
+
 @dataclass(kw_only=True, eq=False)
 class PTS(TemperatureCalibrator):
     """`q = softmax(z / T)`, `T = |mlp(ten largest logits, sorted)|`, two hidden layers of 5, trained on the MSE.
 
     `mode="original"` trains as published, 100,000 small steps on the raw logits. Departure: the default starts at the
-    temperature of TS and takes 250 steps over all samples with standardised inputs.
+    temperature of TS and takes 250 steps over all samples with standardised inputs. These steps reach a lower training
+    error than the original's and would overfit, so they also minimise `0.05 mean(log(T / T_TS)^2) / K`; the test NLL is
+    then at most 1 % above that of the original on the real logits tried.
 
     >>> import smart_core as sc
     >>> data = sc.load("sample:digits").validation
@@ -82,7 +88,8 @@ class PTS(TemperatureCalibrator):
 
         theta = mlp.random_parameters(sizes, generator)
         if fast:
-            theta[-1] = 1.0 / minimise_nll(data.logits, data.labels, run.part(0.05, 0.05))
+            theta[-1] = common = 1.0 / minimise_nll(data.logits, data.labels, run.part(0.05, 0.05))
+            loss = pulled(loss, common)
         self.theta_ = train_map(
             lambda theta, x: absolute_temperature(theta, sizes, x),
             theta.to(data.logits.device),
@@ -127,6 +134,16 @@ class PTS(TemperatureCalibrator):
     @property
     def parameters(self) -> int:
         return mlp.parameter_count(self._sizes())
+
+
+def pulled(loss: Objective, common: float) -> Objective:
+    """The objective with a pull of each temperature towards the common one; few samples hold an outlying one."""
+
+    def objective(profile: Profile, beta: Tensor) -> Tensor:
+        off = torch.log((beta * common).clamp(1e-3, 1e3))
+        return loss(profile, beta) + PULL / profile.classes * (off * off).mean(dim=-1)
+
+    return objective
 
 
 def absolute_temperature(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> Tensor:

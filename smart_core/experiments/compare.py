@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled, SmartError
-from smart_core.evaluation import HEADLINE, METRICS, metric_named
+from smart_core.evaluation import DETAILS, HEADLINE, IMPROVED, METRICS, metric_named
 from smart_core.experiments.estimate import row_seconds
 from smart_core.experiments.method_result import FitCache, evaluate_method, point_values, with_intervals
 from smart_core.experiments.method_result import MethodResult as MethodResult
@@ -19,6 +19,7 @@ from smart_core.experiments.recommend import AgainstModel, Recommendation, recom
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import Settings, check_count, failure
 from smart_core.metrics.binning import check_bins
+from smart_core.metrics.proper import improvement
 from smart_core.metrics.uncertainty import Floor, compare_all
 from smart_core.progress import CancelToken, Progress, Run
 
@@ -50,6 +51,8 @@ class Comparison(Result):
     """What is missing from the ranking, and why."""
     bins: int = 15
     """Bins of the binned metrics."""
+    model_losses: dict[str, float] = field(default_factory=dict)
+    """NLL and Brier score of the uncalibrated model."""
 
     def __repr__(self) -> str:
         return f"Comparison({self.data!r}, {len(self.results)} methods, best by {self.metric}: {self.best})"
@@ -70,6 +73,10 @@ class Comparison(Result):
     def against_model(self, id: str) -> AgainstModel:
         """What is better or worse with a method than with the uncalibrated model, beyond noise."""
         return self.recommended.against_model.get(id, AgainstModel()) if self.recommended else AgainstModel()
+
+    def improvement(self, id: str, loss: str) -> float:
+        """The share of the model's NLL or Brier score that a method removes (PHI); NaN where either is not known."""
+        return improvement(self.results[id].mean(loss), self.model_losses.get(loss, math.nan))
 
     def standing(self, id: str) -> Standing:
         """A method's place by the primary metric; empty where no paired test was made."""
@@ -120,6 +127,8 @@ class Comparison(Result):
             "tied_with_best": self.tied.get(result.id),
             "worse_than_model": list(self.against_model(result.id).worse),
             "metrics": {metric: result.figures(metric) for metric in HEADLINE},
+            "details": {metric: result.mean(metric) for metric in DETAILS if metric in result.values},
+            "improvement": {loss: self.improvement(result.id, loss) for loss in IMPROVED},
             "floor": _floors(result.floor),
             "notices": result.notices,
         }
@@ -137,6 +146,8 @@ class Comparison(Result):
                 for metric in HEADLINE:
                     named = {"mean": metric, **{end: f"{metric}_{end}" for end in ("std", "low", "high")}}
                     row |= {named[name]: figure for name, figure in result.figures(metric).items()}
+                row |= {metric: result.mean(metric) for metric in DETAILS if metric in result.values}
+                row |= {f"{loss}_improvement": self.improvement(id, loss) for loss in IMPROVED}
                 row |= {f"{metric}_floor_q95": floor.q95 for metric, floor in result.floor.items()}
             rows.append(row)
         return pd.DataFrame(rows, columns=None if rows else ["method"]).set_index("method")
@@ -216,6 +227,7 @@ def summarise(data: LogitSet, results: dict[str, MethodResult], *, metric: str =
         return comparison
     reference = results.get("vanilla") or evaluate_method("vanilla", data, 1, bins=bins)
     comparison.floor = reference.floor
+    comparison.model_losses = {loss: reference.mean(loss) for loss in IMPROVED}
     label = METRICS[metric].label
     if metric not in PAIRED:
         comparison.notices.append(f"There is no paired test for {label}, so no method is called tied.")

@@ -16,7 +16,7 @@ from smart_core import __version__
 from smart_core.calibrators import get, method_named
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import LogitSet
-from smart_core.evaluation import CALIBRATION_ERRORS, HEADLINE, METRICS, Evaluation, evaluate
+from smart_core.evaluation import CALIBRATION_ERRORS, DETAILS, HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
 from smart_core.metrics.uncertainty import Floor, Interval, interval, noise_floor
@@ -167,7 +167,7 @@ def point_values(
         seconds.append(fit.seconds)
         row.calibrators.append(fit.calibrator)
         row.evaluations.append(bounded(evaluation, seed))
-        for name, metric in METRICS.items():
+        for name, metric in {**METRICS, **DETAILS}.items():
             value = _or_notice(partial(metric.value, evaluation, bins), f"No {metric.label}", row.notices)
             row.values.setdefault(name, []).append(math.nan if value is None else value)
         # now, because only the first seed's classwise sums are kept

@@ -16,7 +16,7 @@ from smart_core.calibrators import is_method
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Cure, LogitSet, Notice
 from smart_core.data.normalize.logits import MAX_LOGIT
-from smart_core.evaluation import HEADLINE, METRICS, Evaluation
+from smart_core.evaluation import DETAILS, HEADLINE, METRICS, Evaluation
 from smart_core.experiments import Ablation, Comparison, MethodResult, Runtime, SeedTable, Sensitivity, Shift, Traces
 from smart_core.experiments.benchmark_result import Benchmark, Cell, SetInfo
 from smart_core.fitting.indicators import INDICATORS
@@ -109,7 +109,7 @@ FLAG = a(bool)
 SENTENCE = text(20_000)
 SCALAR = Rule(lambda value: isinstance(value, bool | int | float | str | None), "a number or text")
 METHOD = Rule(is_method, "the id of a method, or of a chain such as svs+smart")
-METRIC = one_of(METRICS)
+METRIC, DETAIL = one_of(METRICS), one_of({**METRICS, **DETAILS})
 SECONDS = number(0, 1e9)
 VALUE = number(unknown=True)
 AXES = {
@@ -262,7 +262,7 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "parameters": whole(),
         "keeps_top1": FLAG,
         "fit_seconds": SECONDS,
-        "values": by_key(each(VALUE), METRIC),
+        "values": by_key(each(VALUE), DETAIL),
         "intervals": by_key(a(Interval), METRIC),
         "floor": by_key(a(Floor), METRIC),
         "notices": each(SENTENCE),
@@ -279,6 +279,7 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         "complete": FLAG,
         "notices": each(SENTENCE),
         "bins": whole(1, 10_000),
+        "model_losses": by_key(VALUE, METRIC),
     },
     SeedTable: TABLE,
     Sensitivity: {**TABLE, "row_name": one_of(["sigma"]), "column_name": one_of(["delta"]), "seconds": SECONDS},

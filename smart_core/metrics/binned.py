@@ -1,4 +1,4 @@
-"""Binned calibration errors of the top label: ECE, AdaECE, MCE and the L2 forms.
+"""Binned calibration errors of the top label: ECE and its two signs, AdaECE, ECE-sweep, MCE and the L2 forms.
 
 Bin b (see `binning`) has n_b samples, mean confidence conf_b and accuracy acc_b, and gap_b = conf_b - acc_b. All
 plug-in forms are biased upwards; `uncertainty` says by how much.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from smart_core.metrics.arrays import Values
-from smart_core.metrics.binning import reliability
+from smart_core.metrics.arrays import Values, confidence_and_correct
+from smart_core.metrics.binning import MOST_BINS, reliability
+from smart_core.types import IntArray
 
 
 def ece(confidence: Values, correct: Values, bins: int = 15) -> float:
@@ -28,6 +29,60 @@ def adaece(confidence: Values, correct: Values, bins: int = 15) -> float:
     0.15
     """
     return reliability(confidence, correct, bins, adaptive=True).ece
+
+
+def over_confidence(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """Return the part of the ECE from over-confident bins, sum_b (n_b / N) max(gap_b, 0).
+
+    >>> round(over_confidence([0.9, 0.6], [0, 1], bins=2), 12), round(over_confidence([0.9, 0.4], [0, 1], bins=2), 12)
+    (0.25, 0.45)
+    """
+    table = reliability(confidence, correct, bins)
+    return float(np.nansum(table.weight * np.maximum(table.gap, 0.0)))
+
+
+def under_confidence(confidence: Values, correct: Values, bins: int = 15) -> float:
+    """Return the part of the ECE from under-confident bins, sum_b (n_b / N) max(-gap_b, 0); both parts add up to it.
+
+    >>> round(under_confidence([0.9, 0.4], [0, 1], bins=2), 12)
+    0.3
+    """
+    table = reliability(confidence, correct, bins)
+    return float(np.nansum(table.weight * np.maximum(-table.gap, 0.0)))
+
+
+def ece_sweep(confidence: Values, correct: Values) -> float:
+    """Return the ECE over B bins of equally many samples, B the last before the accuracies stop rising with the bins.
+
+    The monotonic sweep of Roelofs et al. (2022), L1: B grows from 1 until a bin is less accurate than the one before
+    it, at most to 1000. Bins are those of `adaece`, so samples of equal confidence stay together.
+
+    >>> round(ece_sweep([0.6, 0.7, 0.8, 0.9], [0, 1, 1, 1]), 12)
+    0.3
+    """
+    p, a = confidence_and_correct(confidence, correct)
+    ends = np.cumsum(np.unique(p, return_counts=True)[1])
+    order = np.argsort(p, kind="stable")
+    hits, total = (np.concatenate([[0.0], np.cumsum(values[order], dtype=np.float64)]) for values in (a, p))
+    found = 0.0
+    for bins in range(1, min(p.size, MOST_BINS) + 1):
+        edges = _chunk_edges(ends, bins)
+        count, right, sure = (np.diff(sums[edges]) for sums in (np.arange(p.size + 1), hits, total))
+        if bins > 1 and (np.diff(right / count) < 0).any():
+            break
+        found = float(np.abs(right - sure).sum() / p.size)
+    return found
+
+
+def _chunk_edges(ends: IntArray, bins: int) -> IntArray:
+    """Ends of the adaptive bins that hold a sample, for groups of ties that end after these many sorted samples."""
+    size, larger = divmod(int(ends[-1]), bins)
+    cuts = np.cumsum(np.full(bins, size) + (np.arange(bins) < larger))
+    starts = np.concatenate([[0], ends[:-1]])
+    middle = ends - 1 - (ends - starts) // 2  # the lower of two middle ranks
+    chunk = np.searchsorted(cuts, middle, side="right")
+    last = np.concatenate([chunk[1:] != chunk[:-1], [True]])
+    return np.concatenate([[0], ends[last]])
 
 
 def mce(confidence: Values, correct: Values, bins: int = 15) -> float:

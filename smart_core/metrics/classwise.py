@@ -95,6 +95,20 @@ class ClasswiseHistogram:
         """Return the classwise ECE, the mean of `per_class`."""
         return float(self.per_class().mean())
 
+    def l2_debiased(self) -> float:
+        """Return the debiased L2 classwise error sqrt(mean_k max(0, sum_b (n_kb / N) [gap_kb^2 - v_kb])).
+
+        `v_kb = acc_kb (1 - acc_kb) / (n_kb - 1)` is the variance of the frequency of class k in the bin, as in
+        `ece_l2_debiased`; a bin with a single sample contributes nothing.
+        """
+        if self.samples == 0:
+            raise MetricError("There are no samples; a calibration metric needs at least one.")
+        count = np.maximum(self.count, 1.0)
+        share = self.sum_y / count
+        squared = ((self.sum_p - self.sum_y) / count) ** 2 - share * (1.0 - share) / np.maximum(self.count - 1.0, 1.0)
+        weighted = np.where(self.count > 1.0, self.count * squared, 0.0)
+        return float(np.sqrt(np.maximum(weighted.sum(axis=1) / self.samples, 0.0).mean()))
+
 
 def _sums(place: torch.Tensor, weights: torch.Tensor | None, like: NDArray[Any]) -> NDArray[Any]:
     """Return the sums of the weights, or of ones, at each flat place of an array of this shape and type."""
@@ -122,6 +136,16 @@ def classwise_ece(probs: Values, labels: Values, bins: int = 15) -> float:
     matrix, y, _ = probabilities_and_labels(probs, labels)
     low_precision = isinstance(probs, torch.Tensor) and probs.dtype == torch.bfloat16  # edges are rounded to it too
     return ClasswiseHistogram(matrix.shape[1], bins).update(probs if low_precision else matrix, y).ece()
+
+
+def classwise_ece_l2_debiased(probs: Values, labels: Values, bins: int = 15) -> float:
+    """Return the root of the mean over classes of the debiased squared error (Kumar, Liang and Ma 2019, marginal).
+
+    >>> classwise_ece_l2_debiased([[0.5, 0.5]] * 4, [0, 0, 1, 1], bins=2)
+    0.0
+    """
+    matrix, y, _ = probabilities_and_labels(probs, labels)
+    return ClasswiseHistogram(matrix.shape[1], bins).update(matrix, y).l2_debiased()
 
 
 class ClasswiseCells(ClasswiseHistogram):

@@ -35,6 +35,26 @@ def aurc(confidence: Values, correct: Values) -> float:
     return float(risk_coverage(confidence, correct)[1].mean())
 
 
+def auroc(confidence: Values, correct: Values) -> float:
+    """Return the area under the ROC curve of the confidence as a detector of correct predictions.
+
+    The probability that a correct prediction is more confident than a wrong one; ties count half. NaN without a correct
+    or without a wrong prediction.
+
+    >>> auroc([0.9, 0.8, 0.7], [1, 0, 1])
+    0.5
+    """
+    p, a = confidence_and_correct(confidence, correct)
+    right = int(a.sum())
+    wrong = a.size - right
+    if right == 0 or wrong == 0:
+        return float("nan")
+    _, group, count = np.unique(p, return_inverse=True, return_counts=True)
+    middle_rank = np.cumsum(count) - (count - 1) / 2
+    ranks = float(middle_rank[group.reshape(-1)] @ a)
+    return (ranks - right * (right + 1) / 2) / (right * wrong)
+
+
 def e_aurc(confidence: Values, correct: Values) -> float:
     """Return the excess AURC: `aurc` minus that of a perfect ranking, in which every error comes last.
 

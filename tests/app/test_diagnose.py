@@ -15,7 +15,7 @@ import sample_logits
 import smart_core as sc
 from pages.shared.session import LoadedDataset
 from smart_core.data.logitset import Notice
-from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_value
+from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_value
 from smart_core.formatting import percent
 from tests.app.driver import open_page, plain_ece
 from tests.conftest import ROOT
@@ -94,7 +94,11 @@ def test_every_metric_has_its_interval() -> None:
     app.run()
     (found,) = [each.value for each in app.dataframe if TRUE_RANGE in each.value]
     figures = found.set_index("metric")
-    assert set(figures.index) == {METRICS[name].label for name in HEADLINE}
+    assert list(figures.index) == [
+        *(METRICS[name].label for name in HEADLINE),
+        *(described.label for described in DETAILS.values()),
+    ]
+    assert figures["meaning"].str.endswith("No interval.").sum() == len(DETAILS)
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         labels = bundle["test_labels"]

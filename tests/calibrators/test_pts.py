@@ -55,6 +55,21 @@ def test_real_logits_are_repaired_about_as_published():
     assert 0.0055 < np.mean(values) < 0.0135  # independent runs: 0.59 to 1.32 %
 
 
+ORIGINAL_NLL = {"resnet50_cifar10_ce": 0.1970, "cifar10_resnet20_test.npz": 0.2578,
+                "netcal_wideresnet-16-4-cifar-100.npz": 0.9217}  # fmt: skip
+"""Test NLL of `mode="original"`, which takes minutes: the mean of two seeds, and one seed of each of the others."""
+
+
+@pytest.mark.parametrize("name", list(ORIGINAL_NLL))
+def test_fast_training_does_not_overfit(name: str):
+    path = real_data(name)
+    data = sc.load(val=path / "val.pt", test=path / "test.pt") if path.is_dir() else sc.load(path)
+    fits = [PTS(seed=seed).fit(data.validation.logits, data.validation.labels) for seed in range(3)]
+    found = [sc.evaluate(fit, data.test, classwise=False).metric("nll") for fit in fits]
+    assert np.mean(found) < 1.02 * ORIGINAL_NLL[name]
+    assert max(found) < 1.04 * ORIGINAL_NLL[name]
+
+
 def test_seeds_differ():
     problem = over_confident(300, 12, seed=2)
     first, second = (PTS(seed=seed).fit(problem.logits, problem.labels) for seed in (0, 1))
