@@ -43,6 +43,9 @@ SAMPLES = {
     "fashion_ls_0_05": Sample("Fashion-MNIST, smoothed labels", "The same network trained on smoothed labels."),
     "fashion_flsd_53": Sample("Fashion-MNIST, FLSD-53", "The same network trained on a sample-dependent focal loss."),
     "fashion_fl_3": Sample("Fashion-MNIST, FL-3", "The same network trained on a focal loss."),
+    "languages": Sample("Languages", "Which of 64 languages is this word from? A small network on its letters."),
+    "letters": Sample("Letters", "Capital letters described by 16 numbers, and a small network."),
+    "letters_boosting": Sample("Letters, boosting", "The same letters and gradient boosting: raw scores, no features."),
     "digits": Sample("Digits", "Handwritten digits and a tiny network, small enough to attack while you watch."),
     "digits_corrupted": Sample("Digits, corrupted", "The same network on noisy and blurred digits."),
 }

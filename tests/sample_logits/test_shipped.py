@@ -25,7 +25,9 @@ README = (sample_logits.FOLDER / "README.md").read_text(encoding="utf-8")
 BUNDLES = {path.stem: path for path in sorted(sample_logits.FOLDER.glob("*.npz"))}
 MAIN = ("cifar10", "fashion", "digits")
 OF_EACH_LOSS = {stages.bundle_name(FASHION, loss) for loss in LOSSES}
-EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS}
+MANY_CLASSES = {"languages": 64, "letters": 26, "letters_boosting": 26}
+WITHOUT_FEATURES = ("letters_boosting",)
+EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS, *MANY_CLASSES}
 LEAST_ACCURACY = {"cifar10": 0.85, "fashion": 0.91, "digits": 0.92}
 MEGABYTE = 1_000_000
 
@@ -74,11 +76,15 @@ def test_the_folder_holds_every_sample_and_is_small() -> None:
 @pytest.mark.parametrize("path", BUNDLES.values(), ids=BUNDLES)
 def test_bundle_loads_without_a_notice_and_its_head_gives_its_logits(path: Path) -> None:
     data = sc.load(path)
-    assert not data.notices
-    assert data.head is not None
+    # some letters occur twice in the original data
+    repeated = {"duplicate_rows"} if path.stem.startswith("letters") else set()
+    assert {notice.code for notice in data.notices} <= repeated
     assert data.class_names is not None
-    assert len(data.class_names) == data.classes == 10
+    assert len(data.class_names) == data.classes == MANY_CLASSES.get(path.stem, 10)
     assert shipped(path.stem)["test_logits"].dtype == np.float32
+    if path.stem in WITHOUT_FEATURES:
+        return
+    assert data.head is not None
     for part in (data.validation, data.test):
         assert part.features is not None
         rebuilt = part.features.astype(np.float64) @ data.head.weight.T.astype(np.float64) + data.head.bias
