@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from pages.shared import cache, datasets, navigation, session, which_ece
+from pages.shared import cache, datasets, navigation, session, sources, which_ece
 from pages.shared.components import plain_text, python_code
 from pages.shared.uploads import FOLDER_VARIABLE
 from smart_core.calibrators import methods
@@ -143,6 +143,7 @@ what is wrong with it and how to fix it.
 - **Samples of lm-evaluation-harness** (`--log_samples`): the log-likelihood of each choice is its logit.
 - Logits have a row per sample and a column per class. For probabilities, the logarithm is taken. Labels are class
   indices, one-hot rows or class names.
+- **Confidences alone**: a table with `confidence` and `correct`, or `true_label`, `pred_label` and `confidence`.
 - Optional: `*_features`, `head_weight` and `head_bias` (GC, ProCal, FC); `*_cw_l2`, attack distances (Hardness);
   `*_group`, a corruption or domain (Shift); `class_names`.
 
@@ -150,6 +151,8 @@ Files up to 1 GB can be uploaded on Start. For larger ones, set the environment 
 server to a folder; its files are then listed on Start.
 """
 )
+
+sources.draw()
 
 st.header("Keyboard shortcuts")
 st.markdown(

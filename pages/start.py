@@ -13,6 +13,7 @@ from pages.shared import (
     loading,
     navigation,
     session,
+    sources,
     uploads,
     urls,
     workspace,
@@ -184,6 +185,8 @@ st.subheader("Samples")
 sample_cards()
 st.subheader("Validation and test")
 split_controls()
+with st.expander("Make a file of your predictions"):
+    sources.draw()
 with st.expander("Restore a saved workspace"):
     workspace.draw_restore("start-restore")
 bins = session.bins()

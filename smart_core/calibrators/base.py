@@ -26,6 +26,7 @@ from smart_core.device import (
     whole_numbers,
 )
 from smart_core.errors import CalibrationError
+from smart_core.fitting.ragged import class_counts, filled, present
 from smart_core.progress import CancelToken, Progress, Run, Trace
 from smart_core.types import Logits, Probabilities
 
@@ -39,6 +40,8 @@ Shape = tuple[int | str, ...]
 
 TWO_CLASSES = "two classes"
 """What a method that is for two classes only has among its `needs`."""
+EVERY_CLASS = "every class"
+"""Whether no row lacks a class, among what `missing` asks for."""
 
 
 class LineStyle(NamedTuple):
@@ -82,6 +85,8 @@ class Calibrator(ABC):
     style: ClassVar[LineStyle] = LineStyle("#7A7A7A")
     needs: ClassVar[tuple[str, ...]] = ()
     """What it cannot run without beyond logits and labels: `features`, `head`, `TWO_CLASSES`."""
+    whole_rows: ClassVar[str | None] = "it maps all classes of a row together"
+    """Why every row must have every class; None for a method that leaves out those that a row lacks (-inf)."""
     top_label: ClassVar[bool] = False
     """Whether it reads nothing but the top-1 confidence, so that confidences without logits suffice."""
     uses: ClassVar[tuple[str, ...]] = ()
@@ -335,7 +340,12 @@ class Calibrator(ABC):
         """Why the method cannot run on data of which this is available, or None if it can."""
         needs = cls.needs if cls.top_label else ("logits", *cls.needs)
         lacking = [name for name in needs if not available.get(name, name == "logits")]
-        return f"needs {' and '.join(lacking)}" if lacking else None
+        if lacking:
+            return f"needs {' and '.join(lacking)}"
+        instead = "features" in cls.uses and available.get("features", False)
+        if cls.whole_rows is not None and not available.get(EVERY_CLASS, True) and not instead:
+            return f"needs every class in every row: {cls.whole_rows}"
+        return None
 
     def state(self) -> dict[str, Tensor]:
         """The learned tensors by name."""
@@ -367,6 +377,11 @@ class Calibrator(ABC):
         self.classes_, self.features_used_ = classes, features_used
         self.notices_, self.trace_ = notices, None
 
+    @property
+    def leaves_out_classes(self) -> bool:
+        """Whether rows may lack classes: a class of logit -inf gets probability 0."""
+        return self.whole_rows is None or ("features" in self.uses and getattr(self, "features_used_", False))
+
     # -- checks ------------------------------------------------------------------------------------------
 
     def check_learned(self) -> None:
@@ -386,15 +401,20 @@ class Calibrator(ABC):
             raise self._error(f"logits must be (N, K) with K >= 2, not {tuple(z.shape)}")
         if y.shape != (z.shape[0],):
             raise self._error(f"labels must be ({z.shape[0]},) to match the logits, not {tuple(y.shape)}")
-        if not all_finite(z):
-            raise self._error("the logits hold NaN or infinity; remove those rows")
+        lacking = not all_finite(z)
+        if lacking:
+            z = Logits(self._without_absent(z, 0, "remove those rows"))
         if int(y.min()) < 0 or int(y.max()) >= z.shape[1]:
             raise self._error(f"labels must lie in 0..{z.shape[1] - 1}")
         f = None if features is None else to_tensor(as_array(features, "features"), device)
         if f is not None:
             self._check_feature_rows(f, z.shape[0])
         h = None if head is None else self._head_data(head, device)
-        reason = self.missing({"features": f is not None, "head": h is not None, TWO_CLASSES: z.shape[1] == 2})
+        if lacking and not bool(present(z).gather(1, y.unsqueeze(1)).all()):
+            row = int((~present(z).gather(1, y.unsqueeze(1)).squeeze(1)).to(torch.int8).argmax())
+            raise self._error(f"the label of row {row} is a class that the row does not have; correct it")
+        known = {"features": f is not None, "head": h is not None, EVERY_CLASS: not lacking}
+        reason = self.missing(known | {TWO_CLASSES: z.shape[1] == 2})
         if reason:
             raise CalibrationError(f"{self.label} {reason}.")
         return FitData(z, y, f, h)
@@ -467,11 +487,34 @@ class Calibrator(ABC):
             raise self._error(f"{given} feature rows for {rows} logit rows")
 
     def _finite(self, chunk: Tensor, start: int, what: str) -> Tensor:
-        """The chunk; an error names its first row with NaN or infinity."""
+        """The chunk, with a finite number for -inf in logits; an error names its first row with NaN or infinity."""
         if not all_finite(chunk):
+            if what == "logits":
+                return self._without_absent(chunk, start, "remove it")
             bad = int((~torch.isfinite(chunk)).any(dim=1).to(torch.int8).argmax())
             raise self._error(f"row {start + bad} of the {what} holds NaN or infinity; remove it")
         return chunk
+
+    def _without_absent(self, logits: Tensor, start: int, cure: str) -> Tensor:
+        """Logits with a finite number for -inf; an error if that is not all, or if the method needs every class."""
+        odd = logits.isnan() | (logits == torch.inf)
+        if bool(odd.any()):
+            row = start + int(odd.any(dim=1).to(torch.int8).argmax())
+            where = f"row {row} of the logits holds" if cure == "remove it" else "the logits hold"
+            raise self._error(f"{where} NaN or infinity; {cure}")
+        counts = class_counts(logits).squeeze(1)
+        if bool((counts < 2).any()):
+            row = int((counts < 2).to(torch.int8).argmax())
+            has = "one class" if counts[row] == 1 else "no class"
+            raise self._error(f"row {start + row} of the logits has {has}, and a confidence needs two; {cure}")
+        if hasattr(self, "classes_"):
+            known = {"features": self.features_used_, "head": True, EVERY_CLASS: False}
+            reason = self.missing(dict.fromkeys(self.needs, True) | known)
+            if reason:
+                raise CalibrationError(f"{self.label} {reason}.")
+        if self.whole_rows is None and not self.leaves_out_classes:
+            raise self._error("with these settings it needs every class in every row")
+        return filled(logits)
 
     def _error(self, problem: str) -> CalibrationError:
         return CalibrationError(f"{self.label}: {problem}.")

@@ -44,6 +44,7 @@ class CTS(Calibrator):
     label = "CTS"
     summary = "One temperature per class, searched on validation ECE without losing accuracy."
     position = 7
+    whole_rows = "it has parameters for each class"
     family = "One temperature per sample or class"
     style = LineStyle("#5B7BD5", "dashdot", "pentagon-open")
     rules = (("temperatures_", TEMPERATURES),)

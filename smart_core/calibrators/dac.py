@@ -44,6 +44,7 @@ class DAC(Calibrator):
     label = "DAC"
     summary = "A temperature that grows with the distance to the nearest validation samples."
     position = 26
+    whole_rows = "without features it reads the logits"
     family = "With the network's features"
     style = LineStyle("#9C5BB5", "5px,1px", "star-diamond")
     rules = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from smart_core.calibrators.ts import T_HIGH, T_LOW, minimise_nll, minimise_over
 from smart_core.device import rows_per_chunk, widen
 from smart_core.fitting.objectives import mse
 from smart_core.fitting.profile import GAP_FLOOR, build_profile, gaps
+from smart_core.fitting.ragged import class_counts, present
 from smart_core.progress import Run
 from smart_core.types import FloatArray, Logits, Probabilities
 
@@ -52,6 +52,7 @@ class ETS(Calibrator):
     style = LineStyle("#3B82D0", "dash", "square-open")
     rules = (("temperature_", TEMPERATURES), ("weights_", DISTRIBUTION))
     libraries = ("scipy.optimize",)
+    whole_rows = None
     parameters = 3  # the temperature and two free weights
 
     objective: str = setting("mse", "What T and the weights minimise on validation.", choices=("mse", "nll"))
@@ -78,7 +79,7 @@ class ETS(Calibrator):
         mixture = (
             tempered * torch.softmax(d / self.temperature_, dim=1)
             + plain * torch.softmax(d, dim=1)
-            + uniform / logits.shape[1]
+            + uniform * present(logits) / class_counts(logits)
         )
         return lift_top(Probabilities(mixture), logits)
 
@@ -86,7 +87,7 @@ class ETS(Calibrator):
         return """
             d = gaps(z).astype(np.float64)
             tempered, plain, uniform = WEIGHTS.astype(np.float64)
-            return lift_top(tempered * softmax(d / TEMPERATURE[0]) + plain * softmax(d) + uniform / CLASSES, z)
+            return lift_top(tempered * softmax(d / TEMPERATURE[0]) + plain * softmax(d) + uniform * even_shares(z), z)
         """
 
 
@@ -97,7 +98,7 @@ def label_probabilities(logits: Logits, labels: Tensor, beta: float, run: Run) -
     for chunk, y in zip(chunks, labels.unsqueeze(1).split(rows_per_chunk(logits.shape[1])), strict=True):
         d = gaps(chunk).clamp(min=GAP_FLOOR)
         logs = [torch.log_softmax(scale * d, dim=1).gather(1, y).squeeze(1) for scale in (beta, 1.0)]
-        columns.append(torch.stack([*logs, torch.full_like(logs[0], -math.log(logits.shape[1]))], dim=1))
+        columns.append(torch.stack([*logs, -torch.log(class_counts(chunk).squeeze(1))], dim=1))
     log_members = torch.cat(columns).cpu().to(torch.float64).numpy()
     return np.maximum(np.exp(log_members), LEAST_PROBABILITY)
 
@@ -130,7 +131,7 @@ def mixture_moments(logits: Logits, labels: Tensor, beta: float, run: Run) -> tu
                 products[a, b] += float(widen(torch.linalg.vecdot(first, second)).sum())
     products, hits = products / len(logits), hits / len(logits)
     products[0, 1] = products[1, 0]
-    products[2, :] = products[:, 2] = hits[2] = 1.0 / classes
+    products[2, :] = products[:, 2] = hits[2] = float((1.0 / widen(class_counts(logits))).mean())
     return products, hits
 
 

@@ -51,6 +51,7 @@ class FC(Calibrator):
     label = "FC"
     summary = "Penultimate features clipped at a threshold before the classifier's head."
     position = 11
+    whole_rows = "its head gives a logit for every class"
     family = "With the network's features"
     style = LineStyle("#A855B8", "longdashdot", "star-square")
     rules = (("clip_", between(1e-9, math.inf)),)

@@ -56,6 +56,7 @@ class GC(Calibrator):
     label = "GC"
     summary = "Temperatures of learned feature groups, averaged over random partitions."
     position = 9
+    whole_rows = "without features it reads the logits"
     family = "With the network's features"
     style = LineStyle("#B84592", "dash", "star-triangle-up")
     rules = (("weight_", WEIGHTS), ("temperatures_", TEMPERATURES))

@@ -41,6 +41,7 @@ class IRM(Calibrator):
     label = "IRM"
     summary = "One non-decreasing map of the probabilities, learned from all classes together and shared by them."
     position = 24
+    whole_rows = "it maps the probabilities of all classes by one function"
     family = "One correction for all samples"
     style = LineStyle("#2E86AB", "4px,2px", "circle-x")
     rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", PROBABILITIES, NOT_DECREASING))

@@ -82,6 +82,8 @@ def strength(help: str) -> Any:
 class LinearCalibrator(Calibrator):
     """`q = softmax(W x + b)`, started at temperature scaling and never worse than it in penalised loss."""
 
+    whole_rows = "it has parameters for each class"
+
     family = "Linear maps of the logits"
     diagonal: ClassVar[bool] = False
     """Whether W is a diagonal matrix, kept as its K entries."""

@@ -47,6 +47,7 @@ class LogitClip(Calibrator):
     label = "Logit clipping"
     summary = "Logits clamped to a range chosen by validation ECE."
     position = 27
+    whole_rows = "clamping would give an absent class a logit"
     family = "One correction for all samples"
     style = LineStyle("#4C8C8C", "12px,2px", "square-cross")
     rules = (("clip_", between(LEAST, math.inf)),)

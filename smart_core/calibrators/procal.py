@@ -19,6 +19,7 @@ from smart_core.calibrators.settings import setting
 from smart_core.calibrators.toplabel import spread
 from smart_core.device import precise, rows_per_chunk
 from smart_core.fitting.profile import gaps
+from smart_core.fitting.ragged import present
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
@@ -47,6 +48,7 @@ class ProCal(Calibrator):
     label = "ProCal"
     summary = "Hit rate as a density ratio over confidence and proximity to the validation set."
     position = 10
+    whole_rows = "without features it reads the logits"
     family = "With the network's features"
     style = LineStyle("#C2528B", "3px,3px", "star-triangle-down")
     rules = (
@@ -107,7 +109,7 @@ class ProCal(Calibrator):
             queries = unit_rows(precise(logits if features is None else features))
             sharp = torch.softmax(precise(gaps(logits)), dim=1).amax(dim=1)
             confidence = self._confidence(sharp, proximity(queries, self.reference_, self.neighbours))
-        return spread(probabilities, prediction, confidence, keep=True)
+        return spread(probabilities, prediction, confidence, keep=True, present=present(logits))
 
     def numpy_code(self) -> str:
         if not self._has_both:

@@ -224,6 +224,10 @@ class SMART(TemperatureCalibrator):
             theta[-1] = inverse_softplus(temperature - EPSILON)
         return theta
 
+    @property
+    def leaves_out_classes(self) -> bool:
+        return INDICATORS[self.indicator].scalar  # otherwise the map reads every logit
+
     def learned(self) -> dict[str, Shape]:
         width = INDICATORS[self.indicator].width(self.classes_)
         return {"theta_": (self._count(width),), "mean_": (width,), "std_": (width,), "limit_": (1,)}

@@ -44,6 +44,8 @@ def strength(of: str) -> Any:
 class StructuredScaling(Calibrator):
     """`q = softmax(V x + b)`, x the tempered log-probabilities."""
 
+    whole_rows = "it has parameters for each class"
+
     family = "Linear maps of the logits"
     diagonal: ClassVar[bool] = False
     """Whether V is a diagonal matrix, kept as its K entries."""

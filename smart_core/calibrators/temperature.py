@@ -20,6 +20,8 @@ from smart_core.types import Logits, Probabilities
 class TemperatureCalibrator(Calibrator):
     """`q = softmax(z / T)` with a temperature T > 0 for each sample: the top-1 never changes."""
 
+    whole_rows = None
+
     @abstractmethod
     def _temperatures(self, logits: Logits) -> Tensor:
         """(N,) positive temperatures of one chunk."""

@@ -15,6 +15,7 @@ from smart_core.calibrators.rows import row_chunks
 from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
 from smart_core.device import precise, resolve_device
 from smart_core.fitting.profile import gaps
+from smart_core.fitting.ragged import present
 from smart_core.progress import Run
 from smart_core.types import FloatArray, IntArray, Logits, Probabilities
 
@@ -53,6 +54,7 @@ class TopLabelCalibrator(Calibrator):
 
     family = "Maps of the top-1 confidence"
     top_label = True
+    whole_rows = None
     numpy_map: ClassVar[str]
     """The calibrated confidences (n,) of `u` (n,), as an expression of `numpy_code`."""
 
@@ -84,7 +86,7 @@ class TopLabelCalibrator(Calibrator):
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         u, prediction = complement(logits)
         probabilities = Probabilities(torch.softmax(gaps(logits), dim=1))
-        return spread(probabilities, prediction, self._map(u), keep=self.keeps_top1)
+        return spread(probabilities, prediction, self._map(u), keep=self.keeps_top1, present=present(logits))
 
     def numpy_code(self) -> str:
         if self.classes_ == 0:
@@ -109,19 +111,29 @@ class StairsCalibrator(TopLabelCalibrator):
         return stairs(u, self.edges_, self.values_)
 
 
-def spread(probabilities: Probabilities, prediction: Tensor, confidence: Tensor, *, keep: bool) -> Probabilities:
+def spread(
+    probabilities: Probabilities,
+    prediction: Tensor,
+    confidence: Tensor,
+    *,
+    keep: bool,
+    present: Tensor | None = None,
+) -> Probabilities:
     """Rows with `confidence` at `prediction`, the rest in its old proportions: scaled by `(1 - c) / (1 - s)`.
 
     With `keep`, no other class may reach the prediction: the confidence is kept just above 1/K, and where the
-    proportional share would exceed it the share is capped and the excess goes to the smaller classes.
+    proportional share would exceed it the share is capped and the excess goes to the smaller classes. `present` (N, K)
+    says which classes each row has, if not all: K is their number, and the others get nothing.
     """
-    classes = probabilities.shape[1]
+    here = torch.ones_like(probabilities) if present is None else present.to(probabilities.dtype)
+    classes = here.sum(dim=1, keepdim=True)
     top = prediction.unsqueeze(1)
-    floor = (2.0 - STRICTLY_BELOW) / classes if keep else 0.0
-    c = confidence.to(probabilities.dtype).clamp(floor, 1.0).unsqueeze(1)
+    c = confidence.to(probabilities.dtype).clamp(0.0, 1.0).unsqueeze(1)
+    if keep:
+        c = torch.maximum(c, (2.0 - STRICTLY_BELOW) / classes)
     others = probabilities.scatter(1, top, 0.0)
     left = others.sum(dim=1, keepdim=True)
-    even = torch.full_like(others, 1.0 / (classes - 1)).scatter(1, top, 0.0)
+    even = (here / (classes - 1.0)).scatter(1, top, 0.0)
     tiny = torch.finfo(others.dtype).tiny  # below it, numbers have too few digits to hold proportions
     shares = torch.where(left >= tiny, others / left.clamp(min=tiny), even)
     rest = shares * (1.0 - c)

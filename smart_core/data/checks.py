@@ -60,7 +60,12 @@ def _duplicate_rows(validation: Part, test: Part) -> list[Notice]:
 def _odd_values(part: Part, name: str) -> list[Notice]:
     """Huge logits, and rows in which the two largest are equal."""
     notices = []
-    high, low = float(part.logits.max()), float(part.logits.min())
+    high = float(part.logits.max())
+    low = (
+        float(np.min(part.logits, where=np.isfinite(part.logits), initial=high))
+        if part.ragged
+        else float(part.logits.min())
+    )
     if high > HUGE:
         text = f"The {name} logits reach {high:.2g}: confidences are 0 or 1 before any scaling."
         notices.append(Notice("huge_logits", text))
@@ -94,7 +99,7 @@ def _ties(logits: Array) -> tuple[int, int]:
 def _head_mismatch(data: LogitSet) -> list[Notice]:
     """A head for which features @ weight.T + bias is not the logits, up to a constant per row."""
     part, head = data.validation, data.head
-    if head is None or part.features is None:
+    if head is None or part.features is None or part.ragged:
         return []
     given = part.logits[:HEAD_ROWS].astype(np.float64)
     made = part.features[:HEAD_ROWS].astype(np.float64) @ head.weight.T.astype(np.float64) + head.bias

@@ -81,7 +81,7 @@ class Part:
     """
 
     logits: Array
-    """(N, K) float32, C-contiguous, read-only; (N, 0) for confidences."""
+    """(N, K) float32, C-contiguous, read-only, -inf for a class that a row does not have; (N, 0) for confidences."""
     labels: Array
     """(N,) int64 in 0..K-1; for confidences, 1 where the prediction is correct, else 0."""
     features: Array | None = None
@@ -161,6 +161,11 @@ class Part:
     def classes(self) -> int:
         """K, the number of columns of the logits; 0 for confidences."""
         return int(self.logits.shape[1])
+
+    @cached_property
+    def ragged(self) -> bool:
+        """Whether some rows lack classes: their logits are -inf."""
+        return bool(self.logits.size and np.isneginf(self.logits.min()))
 
     @property
     def correct(self) -> Array:

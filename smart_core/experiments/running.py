@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smart_core.calibrators import get, method_named
-from smart_core.calibrators.base import TWO_CLASSES, Calibrator
+from smart_core.calibrators.base import EVERY_CLASS, TWO_CLASSES, Calibrator
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import METRICS, evaluate
@@ -128,6 +128,7 @@ def unavailable(id: str, data: LogitSet) -> str | None:
     """Why a method cannot run on this data, or None if it can."""
     arrays = {
         "logits": data.kind == "logits",
+        EVERY_CLASS: not (data.validation.ragged or data.test.ragged),
         "features": data.validation.features is not None and data.test.features is not None,
         "head": data.head is not None,
         TWO_CLASSES: data.classes == 2,

@@ -21,6 +21,7 @@ from smart_core.data.logitset import LogitSet, Part
 from smart_core.device import resolve_device, to_tensor
 from smart_core.evaluation import METRICS, Evaluation
 from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.ragged import filled
 from smart_core.kernels.threads import share_each
 from smart_core.metrics.binning import bin_edges
 from smart_core.progress import Run, attempt
@@ -91,7 +92,7 @@ class SmartEvaluator:
         from smart_core.kernels.logit_rows import top_two
 
         self.bins = bins
-        logits = to_tensor(part.logits, torch.device("cpu"))
+        logits = filled(to_tensor(part.logits, torch.device("cpu")))
         self.logits = logits.contiguous().numpy()
         self.labels = np.ascontiguousarray(part.labels, dtype=np.int64)
         self.values = map_rows(INDICATORS[indicator], logits, run, "reading the test part")

@@ -119,6 +119,8 @@ def predict_confidence(confidence: object) -> np.ndarray:
 '''
     classes, width = calibrator.classes_, feature_width(calibrator)
     columns, logits = calibrator._widest_row(), 'checked(logits, CLASSES, "logits")'
+    if calibrator.leaves_out_classes:
+        logits = 'checked(logits, CLASSES, "logits", absent=True)'
     if width is not None:
         return f'''
 def predict_proba(logits: object, features: object) -> np.ndarray:

@@ -20,6 +20,9 @@ import numpy as np
 CHUNK = 1 << 20
 """Numbers in the widest array of one chunk of rows."""
 
+ABSENT = np.finfo(np.float32).min
+"""Takes the place of -inf, the logit of a class that a row does not have."""
+
 GAP_FLOOR = np.float32(-1e4)
 """Smaller gaps are raised to this before they are summed."""
 
@@ -41,10 +44,11 @@ def decoded(text: str, *shape: int) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float32).reshape(shape)
 
 
-def checked(values: object, columns: int, name: str) -> np.ndarray:
-    """The values as float32 rows of this many finite numbers."""
+def checked(values: object, columns: int, name: str, absent: bool = False) -> np.ndarray:
+    """The values as float32 rows of this many finite numbers; with `absent`, -inf is a class that the row lacks."""
     with np.errstate(over="ignore"):
         rows = np.asarray(values, dtype=np.float32)
+    rows = np.maximum(rows, ABSENT) if absent else rows
     if rows.ndim != 2 or rows.shape[1] != columns:
         raise ValueError(f"{name} must be (N, {columns}), one row per sample, not {rows.shape}.")
     if not np.isfinite(rows).all():
@@ -74,6 +78,16 @@ def in_chunks(function: Callable[..., np.ndarray], columns: int, *arrays: np.nda
 def gaps(z: np.ndarray) -> np.ndarray:
     """`d_k = z_k - max_j z_j`, row by row."""
     return z - z.max(axis=1, keepdims=True)
+
+
+def class_counts(z: np.ndarray) -> np.ndarray:
+    """How many classes each row has, (N, 1), float64."""
+    return (z > ABSENT).astype(np.float64).sum(axis=1, keepdims=True)
+
+
+def even_shares(z: np.ndarray) -> np.ndarray:
+    """The uniform distribution over the classes that each row has, float64."""
+    return (z > ABSENT).astype(np.float64) / class_counts(z)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -201,8 +215,9 @@ def max_logit(z: np.ndarray) -> np.ndarray:
 
 
 def max_minus_mean(z: np.ndarray) -> np.ndarray:
-    """The largest minus the mean logit, (N, 1)."""
-    return z.max(axis=1, keepdims=True) - z.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
+    """The largest minus the mean logit of the classes that the row has, (N, 1)."""
+    mean = np.where(z > ABSENT, z.astype(np.float64), 0.0).sum(axis=1, keepdims=True) / class_counts(z)
+    return z.max(axis=1, keepdims=True) - mean.astype(np.float32)
 
 
 def all_logits(z: np.ndarray) -> np.ndarray:
@@ -272,17 +287,18 @@ def spread(z: np.ndarray, wanted: np.ndarray, keep: bool) -> np.ndarray:
 
     With `keep`, no other class may reach the prediction: its share is capped and the excess goes to the rest.
     """
-    top, classes = top_mask(z), z.shape[1]
-    floor = (2.0 - STRICTLY_BELOW) / classes if keep else 0.0
-    c = np.clip(wanted.astype(np.float32), np.float32(floor), np.float32(1.0)).astype(np.float64)[:, None]
+    top, here, classes = top_mask(z), z > ABSENT, class_counts(z)
+    c = np.clip(wanted.astype(np.float32), np.float32(0.0), np.float32(1.0)).astype(np.float64)[:, None]
+    if keep:
+        c = np.maximum(c, ((2.0 - STRICTLY_BELOW) / classes).astype(np.float32).astype(np.float64))
     others = np.where(top, 0.0, softmax(z).astype(np.float32).astype(np.float64))
     left = others.sum(axis=1, keepdims=True)
-    even = np.where(top, 0.0, 1.0 / (classes - 1))
+    even = np.where(top, 0.0, here.astype(np.float64) / (classes - 1.0))
     rest = np.where(left >= TINY, others / np.maximum(left, TINY), even) * (1.0 - c)
     if keep:
         ceiling = c * STRICTLY_BELOW
         highest = rest.max(axis=1, keepdims=True)
-        level = (1.0 - c) / (classes - 1)
+        level = (1.0 - c) / (classes - 1.0)
         weight = np.clip((highest - ceiling) / np.maximum(highest - level, 1e-12), 0.0, 1.0)
         rest = np.minimum((1.0 - weight) * rest + weight * even * (1.0 - c), ceiling)
     return np.where(top, c, rest).astype(np.float32)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
 
 import smart_core
 from smart_core.calibrators import Calibrator
@@ -11,6 +14,7 @@ from smart_core.data.saving import atomic_write
 from smart_core.errors import ExportError
 from smart_core.export import check_exportable, feature_width, onnx_graph
 from smart_core.export.numpy_code import row_namespace
+from smart_core.export.numpy_functions import ABSENT
 from smart_core.export.onnx_proto import model
 
 MOST_BYTES = 1 << 30
@@ -53,7 +57,9 @@ def onnx_bytes(calibrator: Calibrator) -> bytes:
         confidence = graph.input("confidence", 1)[:, 0]
         graph.output(names["row_confidences"](confidence)[:, None], "calibrated")
         return _model(calibrator, graph)
-    inputs = [graph.input("logits", calibrator.classes_)]
+    inputs: list[Any] = [graph.input("logits", calibrator.classes_)]
+    if calibrator.leaves_out_classes:
+        inputs[0] = np.maximum(inputs[0], ABSENT)
     if width is not None:
         inputs.append(graph.input("features", width))
     graph.output(names["row_probabilities"](*inputs), "probabilities")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from smart_core.calibrators import Calibrator
 from smart_core.errors import ExportError
 from smart_core.export import check_exportable, feature_width
+from smart_core.fitting.ragged import filled
 from smart_core.types import Logits
 
 
@@ -39,7 +40,8 @@ class CalibratorModule(nn.Module):
         if self.classes == 0:
             return calibrator._map_confidence(logits)
         x = features.float() if features is not None and self.width is not None else None
-        return calibrator._probabilities(Logits(logits.float()), x)
+        rows = filled(logits.float()) if calibrator.leaves_out_classes else logits.float()
+        return calibrator._probabilities(Logits(rows), x)
 
     def extra_repr(self) -> str:
         read = f", features={self.width}" if self.width is not None else ""

@@ -198,6 +198,9 @@ def _set(data: LogitSet) -> bool:
     if head is not None:
         arrays += [head.weight, head.bias]
         widths |= {head.weight.shape[-1]}
+    if any(part.ragged and (np.isfinite(part.logits).sum(axis=1) < 2).any() for part in parts):
+        raise ValueError(f"the data set '{data.name}' has rows with fewer than two classes")
+    arrays = [np.where(np.isneginf(a), 0, a) if any(a is part.logits for part in parts) else a for a in arrays]
     if not all(array.dtype == np.float32 and np.abs(array).max(initial=0) <= MAX_LOGIT for array in arrays):
         raise ValueError(f"the data set '{data.name}' holds NaN or infinity, or numbers that are too large")
     confidences = [part.confidence for part in parts if part.confidence is not None]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from smart_core.device import precise, rows_per_chunk, to_tensor
 from smart_core.errors import CalibrationError
+from smart_core.fitting.ragged import mean_over_classes
 from smart_core.progress import Run
 from smart_core.types import Logits, Vector
 
@@ -48,8 +49,8 @@ def max_logit(logits: Logits) -> Tensor:
 
 
 def max_minus_mean(logits: Logits) -> Tensor:
-    """`z_(1) - mean_k z_k`; at most the largest float32."""
-    values = logits.amax(dim=1) - precise(logits).mean(dim=1).to(logits.dtype)
+    """`z_(1) - mean_k z_k` over the classes that the row has; at most the largest float32."""
+    values = logits.amax(dim=1) - mean_over_classes(precise(logits), logits).to(logits.dtype)
     return values.nan_to_num(nan=0.0).clamp(min=0.0)
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from smart_core import kernels
 from smart_core.device import rows_per_chunk
+from smart_core.fitting.ragged import ABSENT, mean_over_classes
 from smart_core.kernels.threads import share
 from smart_core.progress import Run
 from smart_core.types import Logits
@@ -65,7 +66,7 @@ class Profile(ABC):
     label_gap: Tensor
     """(N,) `d_y`."""
     mean_gap: Tensor
-    """(N,) the mean over classes of `d`, for label smoothing."""
+    """(N,) the mean of `d` over the classes that the row has, for label smoothing."""
 
     @abstractmethod
     def log_partition(self, beta: Tensor) -> Tensor:
@@ -191,7 +192,10 @@ def _label_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor
     top, prediction = logits.max(dim=1)
     d = logits - top.unsqueeze(1)
     label_gap = d.gather(1, labels.unsqueeze(1)).squeeze(1)
-    return d, label_gap, d.mean(dim=1), (prediction == labels).to(d.dtype)
+    mean_gap = d.mean(dim=1)
+    if bool((mean_gap < 0.5 * ABSENT / d.shape[1]).any()):
+        mean_gap = mean_over_classes(d, logits)
+    return d, label_gap, mean_gap, (prediction == labels).to(d.dtype)
 
 
 def _nodes(classes: int) -> tuple[int, Tensor]:

@@ -66,6 +66,10 @@ class Scan:
     high: float
     zeros: int
     sums: dict[int, RowSums]
+    absent: int = 0
+    """Entries of -inf: classes that a row does not have."""
+    fewest: int = 0
+    """The smallest number of classes of a row that lacks some."""
 
     def could_be(self, total: int) -> bool:
         """Return whether all values are in the range of probabilities (total 1) or percentages (total 100)."""
@@ -81,15 +85,25 @@ def chunks(scores: Array) -> Iterator[tuple[int, Array]]:
         yield start, np.asarray(scores[start : start + step], dtype=dtype)
 
 
-def scan(item: RawArray, scores: Array) -> Scan:
-    """Read every score once; raise with the position of NaN, infinity and values beyond float32."""
-    low, high, zeros = np.inf, -np.inf, 0
+def scan(item: RawArray, scores: Array, absent: bool = False) -> Scan:
+    """Read every score once; raise with the position of NaN, infinity and values beyond float32.
+
+    With `absent`, -inf is a class that a row does not have, of which each row must have two.
+    """
+    low, high, zeros, lacking, fewest = np.inf, -np.inf, 0, 0, scores.shape[1]
     sums = {total: RowSums(total) for total in NOUNS}
     for start, rows in chunks(scores):
         with np.errstate(over="ignore", invalid="ignore"):
             totals = rows.sum(axis=1, dtype=np.float64)
         if not np.isfinite(totals).all():
-            _raise_invalid(item, scores)
+            there = ~np.isneginf(rows)
+            if not absent or not np.isfinite(rows[there]).all():
+                _raise_invalid(item, scores, absent)
+            counts = there.sum(axis=1)
+            _check_counts(item, counts, start)
+            lacking, fewest = lacking + int(rows.size - counts.sum()), min(fewest, int(counts.min()))
+            rows = np.where(there, rows, rows.max(axis=1, keepdims=True))  # in nothing below does it matter
+            totals = np.where(there.all(axis=1), totals, np.inf)
         low, high = min(low, float(rows.min())), max(high, float(rows.max()))
         for seen in sums.values():
             seen.add(totals, start)
@@ -97,14 +111,27 @@ def scan(item: RawArray, scores: Array) -> Scan:
             zeros += int(rows.size - np.count_nonzero(rows))
     if max(high, -low) > LARGEST:
         _raise_invalid(item, scores)
-    return Scan(low, high, zeros, sums)
+    return Scan(low, high, zeros, sums, lacking, fewest)
 
 
-def _raise_invalid(item: RawArray, scores: Array) -> None:
+def _check_counts(item: RawArray, counts: Array, start: int) -> None:
+    """Raise for a row with fewer than two classes: it has no confidence to calibrate."""
+    if (counts < 2).any():
+        row = int(np.argmax(counts < 2))
+        has = "a single class" if counts[row] else "no class"
+        problem = f"has {has} in row {start + row} (counted from 0), the others are -inf"
+        raise item.error(problem, "drop rows with fewer than two classes")
+
+
+def _raise_invalid(item: RawArray, scores: Array, absent: bool = False) -> None:
     """Raise for NaN or infinity, else for values beyond float32; return if there are none of either."""
     beyond = "values beyond the range of float32 (3.4e38)"
     for what, fix, test in (
-        ("NaN or infinity", "remove these rows or compute them again", lambda x: ~np.isfinite(x)),
+        (
+            "NaN or infinity",
+            "remove these rows or compute them again",
+            lambda x: ~(np.isfinite(x) | (np.isneginf(x) & absent)),
+        ),
         (beyond, "divide the logits by a constant", lambda x: np.abs(x) > LARGEST),
     ):
         count, first = 0, (0, 0)
@@ -179,7 +206,11 @@ def logits_of(
 
 def matrix_to_logits(item: RawArray, scores: Array, values: str | None, notices: list[Notice]) -> Array:
     """Return logits from a matrix of logits, probabilities or percentages; the caller says which, or the row sums."""
-    seen = scan(item, scores)
+    seen = scan(item, scores, absent=values != PROBABILITIES)
+    if seen.absent:
+        text = f"has {seen.fewest} to {scores.shape[1]} classes per row; where it is -inf, the row lacks the class."
+        notices.append(item.notice("ragged_rows", text))
+        return within_range(item, as_float32(scores), seen, notices)
     if values == PROBABILITIES and seen.low < 0:
         problem = f"was to be read as probabilities but holds negative numbers (down to {seen.low:g})"
         raise item.error(problem, "read it as logits")
@@ -319,8 +350,8 @@ def within_range(item: RawArray, logits: Array, seen: Scan, notices: list[Notice
         exact = rows.astype(np.float64)
         top = exact.max(axis=1, keepdims=True)
         exact -= np.where(np.abs(top) > MAX_LOGIT, top, 0.0)
-        out[start : start + len(rows)] = np.maximum(exact, -MAX_LOGIT)
-        touched += int(np.any(np.abs(rows) > MAX_LOGIT, axis=1).sum())
+        out[start : start + len(rows)] = np.where(np.isneginf(rows), rows, np.maximum(exact, -MAX_LOGIT))
+        touched += int(np.any((np.abs(rows) > MAX_LOGIT) & ~np.isneginf(rows), axis=1).sum())
     text = (
         f"goes beyond {MAX_LOGIT:.0e} in {plural(touched, 'row')}, where differences overflow; "
         "these rows are shifted, and logits far below their largest raised, which changes no probability."

@@ -73,11 +73,22 @@ def parts_of(
     else:
         labels = zero_based(label_items, labels, classes, options.labels_start_at, notices)
     logits = logits_of(score_items, scores, options.values, notices)
+    for item, matrix, values in zip(label_items, logits, labels, strict=True):
+        _check_label_classes(item, matrix, values)
     rows = zip(assigned.parts.items(), logits, labels, strict=True)
     return {
         split: _part(part, matrix, values, assigned.metadata.get(split, {}), notices)
         for (split, part), matrix, values in rows
     }, names
+
+
+def _check_label_classes(item: RawArray, logits: Array, labels: Array) -> None:
+    """Raise for a label that is a class which its row does not have."""
+    missing = np.isneginf(logits[np.arange(len(labels)), labels])
+    if missing.any():
+        row = int(np.argmax(missing))
+        problem = f"holds {int(labels[row])} at row {row} (counted from 0), a class that the row does not have (-inf)"
+        raise item.error(f"{problem}, in {plural(int(missing.sum()), 'row')}", "correct or drop these rows")
 
 
 def unlabelled_of(

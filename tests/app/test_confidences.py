@@ -1,0 +1,90 @@
+"""A table of confidences without logits on every page: what works, and what says that it needs logits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import smart_core as sc
+from pages.shared.navigation import NEEDS_LOGITS
+from pages.shared.session import NEXT_DATASET, LoadedDataset
+from tests.app.driver import click, open_page, plain_ece, run_code, session_of, text_of
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    confidence = np.round(rng.beta(5, 2, 2000), 3)
+    site = np.where(rng.random(2000) < 0.3, "north", "south")
+    correct = rng.random(2000) < confidence ** np.where(site == "north", 3.0, 1.2)
+    table = pd.DataFrame({"confidence": confidence, "correct": correct, "site": site, "age": rng.normal(40, 9, 2000)})
+    target = tmp_path_factory.mktemp("tables") / "judge.csv"
+    table.to_csv(target, index=False)
+    return target
+
+
+def opened(page: str, path: Path) -> AppTest:
+    app = open_page(page)
+    session_of(app).datasets["judge"] = LoadedDataset(sc.load(path), "judge", {"whole": [str(path)]})
+    app.session_state[NEXT_DATASET] = "judge"
+    app.run()
+    assert not app.exception
+    return app
+
+
+def test_diagnose_slices_by_any_column(path: Path) -> None:
+    app = opened("diagnose", path)
+    data = sc.load(path)
+    assert {tile.label: tile.value for tile in app.metric}["ECE, measured, 15 bins"].startswith(
+        f"{100 * plain_ece(data.test.confidence, data.test.correct):.2f}"
+    )
+    assert "The margin needs logits" in text_of(app)
+    assert app.selectbox(key="slice-column").options == ["site", "age"]
+    assert "By site, worst is north" in text_of(app)
+    app.selectbox(key="slice-column").set_value("age").run()
+    assert not app.exception
+    assert "By age, " in text_of(app)
+    names, printed = run_code(app)
+    assert names["data"].kind == "confidence"
+    assert printed
+
+
+def test_compare_fits_what_can_run(path: Path) -> None:
+    app = opened("compare", path)
+    click(app, "fit-recommended")
+    data = session_of(app).datasets["judge"].data
+    rows = {id: row for key, row in session_of(app).rows.items() for id in [row.result.id] if data.content_hash in key}
+    assert set(rows) == {id for id, method in sc.calibrators.methods().items() if method.top_label}
+    assert all(row.result.available for row in rows.values())
+    app.switch_page("pages/export.py").run()
+    assert not app.exception
+    assert "predict_confidence(confidence)" in "\n".join(block.value for block in app.code)
+
+
+@pytest.mark.parametrize("page", NEEDS_LOGITS)
+def test_pages_that_need_logits_say_so_in_one_line(page: str, path: Path) -> None:
+    app = opened(page, path)
+    assert [info.value for info in app.info] == [
+        f"{app.title[0].value} needs logits; judge holds confidences alone. Compare and Diagnose work with them."
+    ]
+
+
+def test_shift_over_a_column(path: Path) -> None:
+    app = opened("shift", path)
+    app.selectbox(key="shift-by").set_value("site").run()
+    app.multiselect(key="shift-methods").set_value(["beta"]).run()
+    click(app, "run-shift")
+    assert "Beta" in text_of(app)
+    assert "ts" not in app.multiselect(key="shift-methods").options
+
+
+def test_start_shows_a_repair_and_where_files_come_from(path: Path) -> None:
+    app = opened("start", path)
+    assert "confidences without logits" in "\n".join(line.value for line in app.sidebar.markdown)
+    assert "**After: Beta" in text_of(app)
+    app.selectbox(key="source").set_value("Confidences without logits").run()
+    assert 'table.to_csv("judge.csv", index=False)' in "\n".join(block.value for block in app.code)
