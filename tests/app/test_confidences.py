@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
+from pages.shared import quick_fit
 from pages.shared.navigation import NEEDS_LOGITS
 from pages.shared.session import NEXT_DATASET, LoadedDataset
 from tests.app.driver import click, open_page, plain_ece, run_code, session_of, text_of
@@ -85,6 +86,6 @@ def test_shift_over_a_column(path: Path) -> None:
 def test_start_shows_a_repair_and_where_files_come_from(path: Path) -> None:
     app = opened("start", path)
     assert "confidences without logits" in "\n".join(line.value for line in app.sidebar.markdown)
-    assert "**After: Beta" in text_of(app)
+    assert f"**After {sc.calibrators.methods()[quick_fit.method(sc.load(path))].label}" in text_of(app)
     app.selectbox(key="source").set_value("Confidences without logits").run()
     assert 'table.to_csv("judge.csv", index=False)' in "\n".join(block.value for block in app.code)
