@@ -113,7 +113,7 @@ def test_what_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(ExportError, match="cannot be written"):
         save_onnx(smart, tmp_path / "nowhere" / "smart.onnx")
     monkeypatch.setattr(onnx_model, "MOST_BYTES", 100)
-    with pytest.raises(ExportError, match="5[12] numbers, too many"):
+    with pytest.raises(ExportError, match=r"5[12] numbers, too many"):
         onnx_bytes(smart)
     monkeypatch.setattr(SMART, "numpy_code", lambda self: None)
     with pytest.raises(ExportError, match="cannot be written as ONNX"):
