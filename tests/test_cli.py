@@ -195,7 +195,7 @@ def test_fixes_name_the_options_of_the_command_line():
     assert said(both) == f"val=3.npz: both could be; give the files as --val and --test, or {roles}"
     assert said(both, splits=False) == f"val=3.npz: both could be; {roles}"
     rows = sc.LogitFileError("rows", "correct these rows", Fix("values"), file="a")
-    assert said(rows) == "a: rows; correct these rows."
+    assert said(rows) == "a: rows; correct these rows, or say what they are with --values."
     assert said(sc.LogitFileError("A sentence.")) == "A sentence."
 
 
