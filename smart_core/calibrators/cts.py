@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
-from smart_core.calibrators.candidate_ece import candidate_ece
+from smart_core.calibrators.candidate_ece import UNIT, candidate_ece
 from smart_core.calibrators.rules import TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
+from smart_core.metrics.binning import bin_edges
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
@@ -120,6 +123,8 @@ class ClassSearch:
         self.grid = grid
         self.grid_column = torch.tensor(grid, dtype=logits.dtype, device=logits.device).unsqueeze(1)
         self.temperatures = [start] * logits.shape[1]
+        self.edges = bin_edges(bins, np.float32)
+        self.compiled = kernels.usable(self.columns, labels)
         self.refresh()
         hit = self.top == labels
         confidence = torch.exp(self.peak - self.log_sum)
@@ -133,26 +138,56 @@ class ClassSearch:
 
     def improve(self, k: int) -> bool:
         """Try the whole grid for class `k`; keep the last value that improved, if any did."""
-        peak, top, log_sum = self._others(k)
-        x = self.columns[k] / self.grid_column
-        wins = (x > peak) | ((x == peak) & (k < top))
-        share = torch.sigmoid(x - log_sum)
-        rival = torch.exp(peak - log_sum).clamp(max=1.0)
-        confidence = torch.where(wins, share, rival * (1.0 - share))
-        hit = torch.where(wins, self.labels == k, self.labels == top)
-        errors = candidate_ece(confidence, hit, self.bins)
+        others = self._others(k)
+        errors, all_hits = (self._compiled_candidates if self.compiled else self._candidates)(k, *others)
         taken = None
-        for number, (error, hits) in enumerate(zip(errors, hit.sum(dim=1).cpu().tolist(), strict=True)):
+        for number, (error, hits) in enumerate(zip(errors, all_hits, strict=True)):
             if error < self.ece - LEAST_GAIN and hits >= self.hits:
                 taken, self.ece, self.hits = number, error, hits
         if taken is None:
             return False
+        peak, top, log_sum = others
         self.temperatures[k] = self.grid[taken]
-        self.scaled[k] = x[taken]
-        self.peak = torch.where(wins[taken], x[taken], peak)
-        self.top = torch.where(wins[taken], torch.full_like(top, k), top)
-        self.log_sum = torch.logaddexp(log_sum, x[taken])
+        self.scaled[k] = x = self.columns[k] / self.grid_column[taken]
+        wins = self._wins(k, x, peak, top)
+        self.peak = torch.where(wins, x, peak)
+        self.top = torch.where(wins, torch.full_like(top, k), top)
+        self.log_sum = torch.logaddexp(log_sum, x)
         return True
+
+    def _wins(self, k: int, x: Tensor, peak: Tensor, top: Tensor) -> Tensor:
+        """Where class `k`, scaled to x, is the prediction; ties go to the first class."""
+        return (x > peak) | ((x == peak) & (k < top))
+
+    def _candidates(self, k: int, peak: Tensor, top: Tensor, log_sum: Tensor) -> tuple[list[float], list[int]]:
+        """ECE and hits of every grid value for class `k`, from the maximum, its place and log-sum-exp of the others."""
+        x = self.columns[k] / self.grid_column
+        wins = self._wins(k, x, peak, top)
+        share = torch.sigmoid(x - log_sum)
+        rival = torch.exp(peak - log_sum).clamp(max=1.0)
+        confidence = torch.where(wins, share, rival * (1.0 - share))
+        hit = torch.where(wins, self.labels == k, self.labels == top)
+        return candidate_ece(confidence, hit, self.bins), hit.sum(dim=1).cpu().tolist()
+
+    def _compiled_candidates(self, k: int, peak: Tensor, top: Tensor, log_sum: Tensor) -> tuple[list[float], list[int]]:
+        """The same in one loop over the samples, most of which stay in one bin for every grid value."""
+        from smart_core.kernels.class_search import candidate_sums
+
+        sums, hits = np.zeros((self.bins, len(self.grid)), np.int64), np.zeros(len(self.grid), np.int64)
+        candidate_sums(
+            self.columns[k].numpy(),
+            np.ascontiguousarray(self.grid_column.numpy()[:, 0]),
+            peak.numpy(),
+            top.numpy(),
+            log_sum.numpy(),
+            self.labels.numpy(),
+            k,
+            self.edges,
+            np.float32(UNIT),
+            sums,
+            hits,
+        )
+        return (np.abs(sums).sum(axis=0) / (UNIT * len(peak))).tolist(), hits.tolist()
 
     def _others(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Maximum, its place, and log-sum-exp of all classes but `k`.

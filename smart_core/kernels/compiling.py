@@ -19,6 +19,7 @@ def make_ready() -> None:
     """Compile the loops of fitting, or read them back; without numba there is nothing to do."""
     if not kernels.installed():
         return
+    from smart_core.kernels.class_search import candidate_sums
     from smart_core.kernels.logit_rows import all_finite
     from smart_core.kernels.partition import nll_sums, tabulate
     from smart_core.kernels.smart_objective import Samples, SmartGradient
@@ -27,6 +28,9 @@ def make_ready() -> None:
     all_finite(rows)
     nll_sums(rows, np.zeros(2, np.int64), np.float32(1.0), np.float32(-1.0))
     tabulate(rows, np.ones(5), 2, table)
+    ones, classes = np.ones(2, np.float32), np.zeros(2, np.int64)
+    edges, sums = np.linspace(0, 1, 3, dtype=np.float32), np.zeros((2, 2), np.int64)
+    candidate_sums(ones, ones, ones, classes, ones, classes, 0, edges, np.float32(1.0), sums, classes.copy())
     x, correct = torch.zeros(2), torch.ones(2)
     tabulated = Samples.from_table(x, correct, 3, torch.from_numpy(table), 0.0, 1.0)
     for samples in (tabulated, Samples.from_gaps(x, correct, torch.from_numpy(rows))):
