@@ -10,6 +10,7 @@ import streamlit as st
 import smart_core as sc
 from pages.shared import charts, datasets, estimates, navigation, resume, session, studies
 from pages.shared.components import python_code, seeds_input
+from pages.shared.glossary import note, say
 from pages.shared.verdicts import ablation_verdict, training_verdict
 from smart_core import LogitSet
 from smart_core.calibrators import method_named
@@ -108,10 +109,10 @@ def run_panel(
     if st.button(label, type="primary", key=f"run-{kind}", shortcut=shortcut, disabled=running):
         start(settings)
         st.rerun()
-    st.caption(f"{estimates.text(*cost)} Cancelling keeps finished results.")
+    note(f"{estimates.text(*cost)} Cancelling keeps finished results.")
     study = studies.find(data, kind, settings)
     if study is None and running:
-        st.info("Running. The first results appear in a moment.")
+        st.info("Running. The first results will appear here.")
     return study
 
 
@@ -127,18 +128,15 @@ def show_table(kind: str, study: studies.Study | None, settings: Settings) -> No
             floor = studies.noise_floor(data, metric, bins)
             chart = seed_table_heatmap(study.result, metric, floor=floor, **look)
         charts.show(chart, kind)
-    note = studies.noise_note(data, metric, bins)
-    st.caption(f"The best cell is selected on test, so its value is too optimistic. {note}")
+    noise = studies.noise_note(data, metric, bins)
+    note(f"The best cell is selected on test, so its value is too optimistic. {noise}")
 
 
 bins, metric = session.bins(), session.metric()
 data = datasets.current()
 look = charts.look(data)
 st.title("Ablation")
-st.markdown(
-    "Which part of SMART does the work? Vary the objective, the indicator, the validation size and the training, one "
-    "at a time."
-)
+say("Which part of SMART does the work: its objective, its indicator, its data or its training?")
 seeds = seeds_input("ablation-seeds", 3, "Fits per cell, each with different initial weights. The paper uses 5.")
 settings = {"seeds": seeds, "bins": bins}
 
@@ -171,7 +169,7 @@ with efficiency:
     cost = (len(parts) * seeds, sum(parts))
     study = run_panel(efficiency, "efficiency", "Compare validation sizes", cost, settings, efficiency_study)
     show_table("efficiency", study, settings)
-    st.caption("Band: spread over seeds. Each seed draws its own subsets of validation.")
+    note("Band: spread over seeds. Each seed draws its own subsets of validation.")
 with training:
     st.markdown("SMART trained on NLL, SoftECE and Charbonnier-SoftECE, evaluated on validation after every epoch.")
     number = len(DEFAULT_OBJECTIVES)
@@ -183,12 +181,12 @@ with training:
         with left:
             st.subheader("NLL against calibration")
             charts.show(divergence_chart(study.result, **look), "divergence")
-            st.caption("The paper's point: trained on NLL, the loss may fall while the ECE rises.")
+            note("The paper's point: trained on NLL, the loss may fall while the ECE rises.")
         with right:
             st.subheader("SoftECE against Charbonnier")
             if len(study.result.runs) > 1:  # the first objective, NLL, is not drawn here
                 charts.show(gradient_chart(study.result, **look), "gradient")
-                st.caption("The paper's point: Charbonnier smoothing keeps the gradient norm from jumping.")
+                note("The paper's point: Charbonnier smoothing keeps the gradient norm from jumping.")
 
 python_code(
     f"""

@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.shared import benchmarks, charts, datasets, downloads, navigation, session
 from pages.shared.components import IN_URL, plain_text, python_code, seeds_input
+from pages.shared.glossary import note
 from smart_core.calibrators import methods
 from smart_core.errors import SmartError
 from smart_core.evaluation import METRICS
@@ -68,7 +69,7 @@ def controls(bins: int, metric: str) -> None:
         )
         st.rerun()
     if not running:
-        st.caption("Cells fill in as they finish. Finished fits are kept: add a set or a method and run again.")
+        note("Cells fill in as they finish. Finished fits are kept: add a set or a method and run again.")
 
 
 def open_clicked(event: Any, result: Benchmark) -> None:
@@ -76,7 +77,7 @@ def open_clicked(event: Any, result: Benchmark) -> None:
     points = event.selection.points
     names = list(result.cells)
     if not points or int(points[0]["y"]) >= len(names):
-        st.caption("Click a cell to open its data set on Compare.")
+        note("Click a cell to open its data set on Compare.")
         return
     name = names[int(points[0]["y"])]
     keys = [key for key, title in datasets.titles().items() if title == name]
@@ -89,11 +90,11 @@ def show_ranking(result: Benchmark, metric: str, key: str, look: dict[str, Any])
     """Mean ranks with the critical difference, and who beats whom."""
     ranking = result.ranking(metric)
     if ranking is None:
-        st.caption("The ranking needs two methods with values on every set.")
+        note("The ranking needs two methods with values on every set.")
         return
     test = ranking.friedman
     if ranking.sets < FEWEST_SETS:
-        st.caption(f"{plural(ranking.sets, 'data set')}: too few for a claim over data sets.")
+        note(f"{plural(ranking.sets, 'data set')}: too few for a claim over data sets.")
     elif test is not None:
         different = "rank differently beyond chance" if test.f_p < 0.05 else "cannot be told apart over these sets"
         st.markdown(f"The methods {different} (Friedman test with Iman and Davenport's F, p = {test.f_p:.2g}).")
@@ -139,7 +140,7 @@ def show_properties(result: Benchmark, metric: str, look: dict[str, Any]) -> Non
 def show_result(result: Benchmark, metric: str, look: dict[str, Any]) -> None:
     """The matrix first, then the statistics over sets."""
     event = charts.show(benchmark_matrix(result, metric, **look), "benchmark-matrix", on_select="rerun")
-    st.caption(
+    note(
         "Bold: best of the set. Underlined: second. Star: a paired test on the same samples, with Holm's correction, "
         "cannot tell it from the best. The darker a cell, the further it is from the best of its set."
     )
@@ -165,7 +166,7 @@ look = charts.look(datasets.current(), metric)
 with own:
     study = benchmarks.latest()
     if study is None:
-        st.caption("Cells appear as they finish." if benchmarks.running() else "Not run yet.")
+        note("Cells appear as they finish." if benchmarks.running() else "Not run yet.")
     else:
         show_result(study.result, metric, look)
 with paper:
@@ -175,7 +176,7 @@ with paper:
         show_ranking(table, metric, "paper", look)
         benchmarks.show_claims(metric)
     except SmartError:
-        st.caption(f"The paper has no table of {METRICS[metric].label} over all of its networks; choose ECE or AdaECE.")
+        note(f"The paper has no table of {METRICS[metric].label} over all of its networks; choose ECE or AdaECE.")
 with two:
     benchmarks.show_two_models(metric, bins, look)
 

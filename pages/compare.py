@@ -19,6 +19,7 @@ from pages.shared import (
 )
 from pages.shared.chain_form import chain_form
 from pages.shared.components import plain_text, python_code, seeds_input
+from pages.shared.glossary import note, say
 from pages.shared.jobs import Job
 from pages.shared.leaderboard_table import OTHER_BINS, STALE, draw_leaderboard
 from pages.shared.session import LeaderboardRow
@@ -49,14 +50,14 @@ def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
             help=f"The quickest methods of every family for this data set: {', '.join(labels[id] for id in quick)}.",
         )
         seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS, "Fits of each method with random initial weights.")
-        st.caption(f"{len(quick)} methods, {estimates.rows_text(data, quick, seeds)}", width="content")
+        note(f"{len(quick)} methods, {estimates.rows_text(data, quick, seeds)}", width="content")
     with st.expander("Choose methods"):
         chosen = forms.method_checklist(data, rows, quick)
         with st.container(horizontal=True):
             selected = st.button("Fit selected", key="fit-selected", disabled=not chosen)
             everything = st.button(f"Fit all {len(labels)}", key="fit-all")
         some, every = (estimates.rows_text(data, ids, seeds) for ids in (chosen, list(labels)))
-        st.caption(f"Selected: {some or 'none'}. All: {every}.")
+        note(f"Selected: {some or 'none'}. All: {every}.")
         chain = chain_form(data)
     forms.settings_expander([*labels, *(id for id in rows if id not in labels)])  # chains have settings too
     # a method that cannot run gets a row too, with the reason
@@ -73,7 +74,7 @@ def show_progress(job: Job | None, latest: Job | None) -> None:
     if job is not None:
         st.info(f"{job.steps_done} of {len(job.steps)} methods fitted. You can leave this page; the fits continue.")
     elif latest is not None and latest.state == "cancelled":
-        st.caption("Cancelled. Finished rows are kept; fit again to continue.")
+        note("Cancelled. Finished rows are kept; fit again to continue.")
 
 
 def below_table(data: LogitSet, stale: dict[str, str], ranking: Comparison | None, seeds: int, bins: int) -> None:
@@ -96,7 +97,7 @@ def show_notices(rows: dict[str, LeaderboardRow]) -> None:
     if texts:
         with st.expander(f"Notices of the fits ({len(texts)})"):
             for text in texts:
-                st.caption(plain_text(text))
+                note(plain_text(text))
 
 
 def overlay(data: LogitSet, ranking: Comparison, selected: list[str], bins: int) -> None:
@@ -114,7 +115,7 @@ def overlay(data: LogitSet, ranking: Comparison, selected: list[str], bins: int)
         text += "Stale rows have no curve until they are refitted."
     else:
         text += "Select rows of the table to draw others."
-    st.caption(text)
+    note(text)
 
 
 def paper_values(metric: str) -> None:
@@ -122,14 +123,14 @@ def paper_values(metric: str) -> None:
     with st.expander("Values reported in the paper"):
         models = [model for model in paper.models() if paper.rows(**model._asdict(), metric=metric)]
         if not models:
-            st.caption(f"The paper does not report {METRICS[metric].label}.")
+            note(f"The paper does not report {METRICS[metric].label}.")
             return
         model = st.selectbox(
             "Data set and model", models, format_func=" / ".join, key="paper-model", persist_state="session", width=360
         )
         found = paper.rows(**model._asdict(), metric=metric)
         for table in dict.fromkeys(value.table for value in found):
-            st.caption(f"{plain_text(paper.table_name(table))} of the paper")
+            note(f"{plain_text(paper.table_name(table))} of the paper")
             rows = [
                 {
                     "method": method_named(value.method).label if value.method in methods() else value.method,
@@ -147,7 +148,7 @@ data = datasets.current()
 rows = leaderboard.rows(data)
 
 st.title("Compare")
-st.markdown("Which method repairs the confidence, beyond noise? Each is fitted on validation and evaluated on test.")
+say("Which method repairs the confidence, beyond noise?")
 verdict = st.container()
 seeds = controls(data, rows, bins)
 job = leaderboard.active_job(data)
@@ -166,7 +167,7 @@ if rows:
             chosen_on_test.warn(data, seeds=seeds)
             said = comparison_verdict(ranking)
             if recommendation.draw(ranking):
-                st.caption(said)
+                note(said)
             else:
                 st.markdown(f"#### {said}")
     selected = draw_leaderboard(rows, ranking, stale, metric)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.shared import cache, charts, datasets, navigation, session, slices
 from pages.shared.components import plain_text, python_code
+from pages.shared.glossary import note, say
 from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
 from smart_core.figures import (
     Curve,
@@ -31,7 +32,7 @@ interval, floor = diagnosis.interval, diagnosis.floor
 look = charts.look(data)
 
 st.title("Diagnose")
-st.markdown("Can you trust the confidence of the uncalibrated model?")
+say("Can you trust the confidence of the uncalibrated model?")
 st.markdown(f"#### {diagnosis.words}")
 for notice in data.notices:
     st.info(plain_text(notice.text))
@@ -50,7 +51,7 @@ with left:
     table = reliability(evaluation.confidence, evaluation.correct, bins)
     curve = Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)
     charts.show(reliability_diagram([curve], **look), "reliability")
-    st.caption(
+    note(
         f"{len(data.test):,} test samples. Shaded: 95\u00a0% bootstrap band of each bin's accuracy. "
         "Below the diagonal, the model is overconfident."
     )
@@ -58,7 +59,7 @@ with right:
     st.subheader("Reliability without bins")
     curves = {"vanilla": (evaluation.confidence, evaluation.correct)}
     charts.show(smooth_reliability(curves, labels={"vanilla": UNCALIBRATED}, **look), "smooth")
-    st.caption("Accuracy smoothed over confidence. The kernel's bandwidth equals the calibration error (SmoothECE).")
+    note("Accuracy smoothed over confidence. The kernel's bandwidth equals the calibration error (SmoothECE).")
 
 left, right = st.columns(2)
 with left:
@@ -67,10 +68,10 @@ with left:
 with right:
     st.subheader("Margin")
     if evaluation.margin is None:
-        st.caption("The margin needs logits; this data set holds confidences alone.")
+        note("The margin needs logits; this data set holds confidences alone.")
     else:
         charts.show(margin_histogram(evaluation, **look), "margin-histogram")
-        st.caption("The largest logit minus the second largest: the input of SMART.")
+        note("The largest logit minus the second largest: the input of SMART.")
 
 slices.draw(data, evaluation, bins)
 

@@ -18,6 +18,7 @@ from pages.shared import (
     workspace,
 )
 from pages.shared.components import empty_state, plain_text, python_code
+from pages.shared.glossary import note, say
 from smart_core import LogitSet
 from smart_core.calibrators import method_named
 from smart_core.calibrators.base import Calibrator
@@ -65,7 +66,7 @@ def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) ->
         f"#### {result.label} has an ECE of {percent(after.ece, 2)} on {len(data.test):,} test samples; the "
         f"uncalibrated model has {percent(before.ece, 2)}."
     )
-    st.caption(
+    note(
         f"{bins} bins. Measured {percent(after.ece, 2)}, noise floor {percent(after.floor.q95, 2)}; true, 95\u00a0%: "
         f"{metric_range('ece', after.interval.low, after.interval.high)}\u00a0%.",
         help=MEASURED_AND_TRUE,
@@ -94,7 +95,7 @@ def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
 data, bins = datasets.current(), session.bins()
 fitted = leaderboard.fitted(data)
 st.title("Export")
-st.markdown("Download the calibrator, its results, or the whole session.")
+say("Download the calibrator, its results, or the whole session.")
 # before anything is fitted, the code is that of the fit that the page offers
 method, settings = "smart", leaderboard.chosen_settings("smart")
 if not fitted:
@@ -130,7 +131,7 @@ else:
         st.subheader("Report")
         result_files.report(everything, bins)
     else:
-        st.caption("All fits were made with other settings or bins. Refit on Compare.")
+        note("All fits were made with other settings or bins. Refit on Compare.")
 st.subheader("Workspace")
 left, right = st.columns(2)
 with left:

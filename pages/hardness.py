@@ -10,6 +10,7 @@ import streamlit as st
 
 from pages.shared import cache, charts, datasets, navigation, resume, session, studies
 from pages.shared.components import IN_URL, empty_state, python_code
+from pages.shared.glossary import note, say
 from pages.shared.verdicts import hardness_verdict
 from smart_core import LogitSet
 from smart_core.attacks import carlini_wagner_l2
@@ -84,7 +85,7 @@ def attack_controls(data: LogitSet) -> tuple[Any, Any] | None:
         study = studies.find(data, KIND)
         if study is None:
             if busy:
-                st.caption(f"The first {CHUNK} appear in a moment.")
+                note(f"The first {CHUNK} will appear here.")
             return None
         source = st.segmented_control(
             "Distances", [HERE, FILE], default=HERE, required=True, key="attack-source", persist_state="session"
@@ -93,7 +94,7 @@ def attack_controls(data: LogitSet) -> tuple[Any, Any] | None:
         return None
     found, attacked = study.result
     done, failed = int(attacked.sum()), int((attacked & np.isnan(found)).sum())
-    st.caption(f"{done:,} images attacked here, {failed:,} without success.")
+    note(f"{done:,} images attacked here, {failed:,} without success.")
     return found, attacked
 
 
@@ -104,10 +105,7 @@ def sample_with_distances() -> str | None:
 
 data = datasets.current()
 st.title("Hardness")
-st.markdown(
-    "Does the margin measure how hard a sample is? Hardness here is the Carlini-Wagner distance, the smallest change "
-    "of an image that changes its prediction: a small distance means a hard sample."
-)
+say("Does the margin tell how hard a sample is, as measured by its C&W distance?")
 source, attacked = data, None
 if datasets.current_key() == "digits" and "digits" not in session.current().splits:
     result = attack_controls(data)
@@ -141,7 +139,7 @@ else:
     st.markdown(f"##### {hardness_verdict(hardness)}")
     charts.show(hardness_scatter(hardness, **charts.look(data, indicator)), "hardness")
     missing = f" Not drawn: {hardness.missing}." if hardness.missing else ""
-    st.caption(
+    note(
         "In parentheses: 95\u00a0% bootstrap intervals. The paper reports r = 0.68 between margin and distance on "
         f"CIFAR-10.{missing} A failed attack has no distance; it does not count as 0."
     )

@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.shared import cache, charts, chosen_on_test, datasets, leaderboard, navigation, session, tables
 from pages.shared.components import IN_URL, empty_state, parse_numbers, plain_text, python_code
+from pages.shared.glossary import note, say
 from pages.shared.verdicts import margin_group_verdict
 from smart_core import Evaluation
 from smart_core.analysis.margin_groups import (
@@ -77,7 +78,7 @@ def choose_methods(labels: dict[str, str], fitting: bool) -> tuple[str, str]:
 
 bins, data = session.bins(), datasets.current()
 st.title("Margin groups")
-st.markdown("Where is the confidence wrong? Samples grouped by margin: the largest logit minus the second largest.")
+say("At which margins is the confidence wrong, and what do calibrators change there?")
 
 fitted = leaderboard.fitted(data)
 evaluations = {"vanilla": cache.uncalibrated(data)}
@@ -121,7 +122,7 @@ with left:
     with st.container(key="gap"):
         heatmap = gap_heatmap(evaluations[after], edges.values, bins, **look)
         points = charts.show(heatmap, f"gap-{key}", on_select="rerun").selection.points
-    st.caption("Orange: overconfident. Blue: underconfident. Click a cell to list its samples.")
+    note("Orange: overconfident. Blue: underconfident. Click a cell to list its samples.")
 with right:
     st.subheader("Confidence change by margin")
     if fitted.keys() - {"vanilla"}:
@@ -129,9 +130,9 @@ with right:
         drawn = [id for id in evaluations if id != "vanilla" and id in (session.selected() or evaluations)]
         changes = {id: confidence_change(model, evaluations[id]) for id in drawn or [after]}
         charts.show(confidence_change_plot(changes, **look), "change")
-        st.caption("Change from the uncalibrated model. Dotted: the change that would close the gap.")
+        note("Change from the uncalibrated model. Dotted: the change that would close the gap.")
     else:
-        st.caption("Appears when a method is fitted.")
+        note("Appears when a method is fitted.")
 
 if points:
     group, cell = (int(value) for value in points[0]["customdata"][:2])

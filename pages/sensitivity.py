@@ -9,6 +9,7 @@ import streamlit as st
 import smart_core as sc
 from pages.shared import charts, chosen_on_test, datasets, estimates, navigation, resume, session, studies
 from pages.shared.components import IN_URL, parse_numbers, python_code, seeds_input
+from pages.shared.glossary import note, say
 from pages.shared.verdicts import sensitivity_verdict
 from smart_core import LogitSet
 from smart_core.experiments import paper
@@ -75,7 +76,7 @@ def selected_cell(event: Any, result: Sensitivity) -> tuple[float, float] | None
 def use_cell(data: LogitSet, cell: tuple[float, float] | None, seeds: int, bins: int) -> None:
     """Offer to use a cell's settings for SMART on every page."""
     if cell is None:
-        st.caption("Click a cell to use its settings for SMART on every page.")
+        note("Click a cell to use its settings for SMART on every page.")
     elif st.button(f"Fit SMART with sigma {cell[0]:g} and delta {cell[1]:g}", key="load-cell"):
         chosen_on_test.take(data, cell, seeds, bins)
         st.rerun()
@@ -84,10 +85,7 @@ def use_cell(data: LogitSet, cell: tuple[float, float] | None, seeds: int, bins:
 bins, metric = session.bins(), session.metric()
 data = datasets.current()
 st.title("Sensitivity")
-st.markdown(
-    "How much does SMART depend on its two settings? It is refitted for each bandwidth sigma of its soft bins and each "
-    "Charbonnier delta, and evaluated on test."
-)
+say("How much does SMART depend on its bandwidth sigma and its smoothing delta?")
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
     sigmas = number_list("Sigma", "sigmas", PAPER_SIGMAS, "Bandwidths of the soft bins. The paper's default is 0.05.")
@@ -100,25 +98,25 @@ resume.study(KIND, lambda earlier: start(data, earlier, seconds))
 if st.button("Run the grid", type="primary", key="run-sensitivity", shortcut="Ctrl+Enter", disabled=running):
     start(data, settings, seconds)
     st.rerun()
-st.caption(f"{estimates.text(number, seconds)} Cancelling keeps finished cells.")
+note(f"{estimates.text(number, seconds)} Cancelling keeps finished cells.")
 
 chosen_on_test.warn(data, seeds=seeds)
 study = studies.find(data, KIND, settings)
 look = charts.look(data)
 if study is not None:
     st.markdown(f"##### {sensitivity_verdict(study.result, metric)}")
-    st.caption(studies.noise_note(data, metric, bins))
+    note(studies.noise_note(data, metric, bins))
 left, right = st.columns(2)
 with left:
     st.subheader("This data set")
     if study is None:
-        st.caption("Cells appear as they finish." if running else "Not run yet.")
+        note("Cells appear as they finish." if running else "Not run yet.")
     else:
         with studies.grey_if_stale(study, data, KIND, settings):
             heatmap = sensitivity_heatmap(study.result, metric, floor=studies.noise_floor(data, metric, bins), **look)
             cell = selected_cell(charts.show(heatmap, "sensitivity", on_select="rerun"), study.result)
         use_cell(data, cell, seeds, bins)
-        st.caption(
+        note(
             "Outlined: the paper's settings. The best cell is best on these test samples; choosing it is selection on "
             "test, so its value is too optimistic."
         )
@@ -136,7 +134,7 @@ with right:
     charts.show(sensitivity_heatmap(grid, "ece", source=f"paper, {model}", **look), "paper-sensitivity")
     for tension in paper.TENSIONS:
         if grid.table in tension.tables:
-            st.caption(tension.text)
+            note(tension.text)
 
 python_code(
     f"""

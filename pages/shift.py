@@ -9,6 +9,7 @@ import streamlit as st
 import smart_core as sc
 from pages.shared import charts, datasets, estimates, navigation, resume, session, studies
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code, seeds_input
+from pages.shared.glossary import note, say
 from pages.shared.verdicts import shift_verdict
 from smart_core import LogitSet
 from smart_core.calibrators import method_named, methods
@@ -68,10 +69,7 @@ def other_sets(keys: Iterable[str]) -> dict[str, LogitSet]:
 bins, metric = session.bins(), session.metric()
 data = datasets.current()
 st.title("Shift")
-st.markdown(
-    "Does the repair survive when the inputs change? Methods are fitted on this data set's validation part and "
-    "evaluated on each group of its test part, and on other data sets."
-)
+say("Does the repair survive when the inputs change?")
 
 grouped = bool(data.test.columns)
 others_known = {key: title for key, title in datasets.titles().items() if key != datasets.current_key()}
@@ -90,15 +88,16 @@ with st.container(border=True):
         **IN_URL,
         help="Each is fitted once per seed and evaluated on every shift. The defaults are those of the paper's figure.",
     )
-    by = st.selectbox(
-        "Groups by",
-        list(data.test.columns) or ["group"],
-        format_func=plain_text,
-        key="shift-by",
-        persist_state="session",
-        disabled=not grouped,
-        help="A column of the file. Numbers with many values are cut into intervals of equally many samples.",
-    )
+    by = "group"
+    if grouped:
+        by = st.selectbox(
+            "Group by",
+            list(data.test.columns),
+            format_func=plain_text,
+            key="shift-by",
+            persist_state="session",
+            help="A column of the file. Numbers with many values are cut into intervals of equally many samples.",
+        )
     others = st.multiselect(
         "Other data sets",
         list(same_classes),
@@ -120,10 +119,10 @@ with st.container(border=True):
         start(data, other_sets(others), settings, seconds)
         st.rerun()
     if incomplete:
-        st.caption("Choose at least one method and, as this data set has no groups, another data set.")
+        note("Choose at least one method and, as this data set has no groups, another data set.")
     else:
         number = sum(numbers.values()) - 1  # the uncalibrated model is not fitted
-        st.caption(f"{estimates.text(number, seconds)} Cancelling keeps finished methods.")
+        note(f"{estimates.text(number, seconds)} Cancelling keeps finished methods.")
 
 study = studies.find(data, KIND, settings)
 if study is None and running:
@@ -135,7 +134,7 @@ if study is not None:
         if not METRICS[metric].higher_is_better:
             st.subheader("Error reduction")
             charts.show(reduction_dots(study.result, metric, **look), "reduction")
-            st.caption(
+            note(
                 "Relative to the uncalibrated model on the same samples: 100\u00a0% removes all error, below 0 the "
                 "method makes it worse. Means over seeds; small groups are noisy, so near ties are not a ranking."
             )

@@ -19,6 +19,7 @@ from pages.shared import (
     workspace,
 )
 from pages.shared.components import plain_text, python_code
+from pages.shared.glossary import note, say
 from pages.shared.session import MAX_SPLIT_SEED, SERVER_FILES, SPLIT_PERCENT, Split
 from pages.shared.uploads import UploadedFiles
 from smart_core.data import ArrayInfo
@@ -57,7 +58,7 @@ def choose_files() -> UploadedFiles:
         with right:
             test = st.file_uploader("Test files (to evaluate on)", key="start-test", **common)
         if bool(validation) != bool(test):
-            st.caption(f"Now add the {'test' if validation else 'validation'} file.")
+            note(f"Now add the {'test' if validation else 'validation'} file.")
         files = uploads.from_browser(val=validation, test=test) if validation and test else UploadedFiles()
     else:
         whole = st.file_uploader(
@@ -120,7 +121,7 @@ def show_contents() -> None:
     for notice in data.notices:
         st.info(plain_text(notice.text))
     if key in session.current().datasets and any(loading.button_fix(notice) for notice in data.notices):
-        st.caption("To read it differently, upload the file again.")
+        note("To read it differently, upload the file again.")
     types = {name: "text" if array.dtype.kind == "U" else str(array.dtype) for name, array in data.arrays()}
     file_review.show_arrays([ArrayInfo("", name, array.shape, types[name], name) for name, array in data.arrays()])
 
@@ -142,9 +143,7 @@ def split_controls() -> None:
     share, seed = (50, 0) if split is None else (round(100 * split.fraction), split.seed)
     with st.container(border=True, key="split"):
         st.toggle("Custom split", not off, key=keys[0], on_change=apply)
-        st.caption(
-            "Pools validation and test and splits them again, stratified by class. Each split keeps its own fits."
-        )
+        note("Pools validation and test and splits them again, stratified by class. Each split keeps its own fits.")
         st.slider("Validation share in %", *SPLIT_PERCENT, share, 5, key=keys[1], on_change=apply, disabled=off)
         st.number_input("Seed of the split", 0, MAX_SPLIT_SEED, seed, key=keys[2], on_change=apply, disabled=off)
 
@@ -155,17 +154,14 @@ def sample_cards() -> None:
         for name, sample in datasets.samples().items():
             with st.container(border=True, width=255, height="stretch", key=f"sample-{name}"):
                 st.markdown(f"**{sample.title}**")
-                st.caption(f"{sample.about}  \n{datasets.sample_size(name)}")
+                note(f"{sample.about}  \n{datasets.sample_size(name)}")
                 selected = name == datasets.current_key()
                 label = f"Open {sample.title}"
                 st.button(label, key=f"open-{name}", on_click=datasets.select, args=(name,), disabled=selected)
 
 
 st.title("Start")
-st.markdown(
-    "See whether a classifier's confidence can be trusted, and repair it without retraining. Open a file of logits and "
-    "labels, or look at the sample."
-)
+say("See whether a classifier's confidence can be trusted, and repair it without retraining.")
 pending_link()
 result = file_review.read(choose_files())
 if result is not None and result.error is not None:

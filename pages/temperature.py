@@ -7,6 +7,7 @@ import streamlit as st
 
 from pages.shared import cache, charts, chosen_on_test, datasets, estimates, leaderboard, navigation, session, studies
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code
+from pages.shared.glossary import note, say
 from pages.shared.urls import DEFAULT_SEEDS
 from pages.shared.verdicts import outside_note, temperature_verdict
 from smart_core import LogitSet
@@ -81,7 +82,7 @@ def ts_temperature(data: LogitSet) -> float | None:
 
 bins, data = session.bins(), datasets.current()
 st.title("Temperature curve")
-st.markdown("Which temperature does SMART give each sample? Its map is fitted on validation and applied to test.")
+say("Which temperature does SMART give each sample?")
 
 titles = datasets.titles()
 with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -140,14 +141,14 @@ if curves:
     charts.show(temperature_chart(curves, ts or None, **charts.look(data, indicator)), "temperature")
     # only with one curve is there one validation set, and so one outer 1 %
     lighter = "; lighter: the outer 1\u00a0% of validation at either end" if len(curves) == 1 else ""
-    st.caption(
+    note(
         f"Band: range over seeds. Histogram: the test samples. Shaded: beyond every validation sample, where the map "
         f"extrapolates{lighter}. For the margin, the paper reports r = 0.94 on ImageNet with ResNet-50, and a U shape "
         "with r = −0.63 with ViT-B/16."
     )
     for title, curve in curves.items():
         if curve.outside:
-            st.caption(f"{plain_text(title)}: {outside_note(curve.outside)}")
+            note(f"{plain_text(title)}: {outside_note(curve.outside)}")
 
 python_code(
     f"""

@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.shared import charts, datasets, navigation
 from pages.shared.components import python_code
+from pages.shared.glossary import say
 from pages.shared.theory import certificate, margin_bounds, nll, playground
 
 navigation.enter()
@@ -20,7 +21,7 @@ VIEWS = {
 
 data = datasets.current()
 st.title("Theory")
-st.markdown("The paper's statements, computed on your data and on a simulator whose truth is known.")
+say("The paper's statements, computed on your data and on a simulator whose truth is known.")
 code = ""
 for tab, view in zip(st.tabs(list(VIEWS), key="view", bind="query-params"), VIEWS.values(), strict=True):
     if tab.open:

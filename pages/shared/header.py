@@ -28,6 +28,7 @@ CSS = """<style>
 [data-testid="stCaptionContainer"], .stButton kbd { color: MUTED; opacity: 1 !important; }
 .stButton button[kind="primary"] kbd { color: #FFF; }
 [data-testid="stSliderThumbValue"] p { color: TEXT; }
+a[href^="guide?topic="] { color: inherit; text-decoration: underline dotted; text-underline-offset: 0.2em; }
 .katex-display { overflow: visible !important; }
 [data-testid="stTopNavSection"]:has(strong) { background-color: rgba(128, 128, 128, 0.18); }
 body.file-dragged::after {

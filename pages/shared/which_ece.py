@@ -52,7 +52,6 @@ def metrics_table() -> None:
 
 def show(evaluation: Evaluation, classes: int, title: str) -> None:
     """Draw the section for the uncalibrated model's evaluation on the loaded set's test part."""
-    st.header("Which ECE?")
     st.markdown(DIFFERENCES)
     rows = [
         {

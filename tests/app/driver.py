@@ -6,6 +6,7 @@ import base64
 import contextlib
 import io
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,17 @@ def click(app: AppTest, key: str) -> AppTest:
 def text_of(app: AppTest) -> str:
     """Return all text of the page."""
     kinds = (app.markdown, app.caption, app.warning, app.info, app.error)
-    return "\n".join(element.value for kind in kinds for element in kind)
+    return "\n".join(unlinked(element.value) for kind in kinds for element in kind)
+
+
+def unlinked(text: str) -> str:
+    """Return a text without its links to the glossary."""
+    return re.sub(r"\[([^\]]*)\]\(guide\?[^)]*\)", r"\1", text)
 
 
 def buttons(app: AppTest) -> set[str]:
-    return {button.key for button in app.main.button}
+    """Return the keys of the page's own buttons, without those of the line above every page."""
+    return {button.key for button in app.main.button} - {"open-file", "undo"}
 
 
 def charts(app: AppTest) -> list[dict[str, Any]]:

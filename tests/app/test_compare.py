@@ -24,7 +24,7 @@ from smart_core.data.logitset import LogitSet, Part
 from smart_core.evaluation import MEASURED_AND_TRUE, metric_value
 from smart_core.experiments import MethodResult
 from smart_core.formatting import join_words
-from tests.app.driver import open_page, plain_ece, settle, wait
+from tests.app.driver import open_page, plain_ece, settle, unlinked, wait
 from tests.conftest import ROOT
 
 QUICK = ("vanilla", "ts", "smart")
@@ -125,7 +125,8 @@ def test_the_verdict_names_the_best_row(fitted: AppTest) -> None:
     shown = table(fitted)
     (best,) = shown.index[shown["Verdict"] == "best"]
     assert headline(fitted).startswith("#### Recommended: TS")
-    measured = next(line.value for line in fitted.caption if "has the lowest ECE" in line.value)
+    captions = [unlinked(line.value) for line in fitted.caption]
+    measured = next(line for line in captions if "has the lowest ECE" in line)
     assert measured.startswith(f"{methods()[best].label} has the lowest ECE")
     # the repair is called real where the paired test tells the model itself from the best, and only there
     assert shown.loc["vanilla", "Verdict"] in ("worse", "tied")

@@ -34,7 +34,7 @@ def shown(app: AppTest) -> dict[str, str]:
 def test_a_new_session_opens_with_a_verdict() -> None:
     app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120).run()
     assert not app.exception
-    assert app.title[0].value == "Diagnose"
+    assert app.title[0].value == "Start"
     assert any(line.value.startswith("#### ") for line in app.main.markdown)
 
 

@@ -10,6 +10,8 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
+from pages.shared import glossary
+from pages.shared.glossary import TERMS
 from smart_core.calibrators import methods
 from smart_core.evaluation import METRICS
 from smart_core.experiments import paper
@@ -17,29 +19,72 @@ from tests.app.driver import open_page
 from tests.conftest import ROOT
 
 
-@pytest.fixture(scope="module")
-def app() -> AppTest:
-    app = open_page("guide")
+def screen(topic: str) -> AppTest:
+    """Open a screen of the guide."""
+    app = open_page("guide", topic=topic)
     assert not app.error
+    assert app.radio(key="topic").value == topic
     return app
 
 
-def test_every_metric_method_and_tension_is_there(app: AppTest) -> None:
-    (metrics,) = [table.value for table in app.table if "when it misleads" in table.value]
-    (calibrators,) = [table.value for table in app.table if "properties" in table.value]
+def text(app: AppTest) -> str:
+    return "\n".join(line.value for line in app.markdown)
+
+
+@pytest.fixture(scope="module")
+def app() -> AppTest:
+    return screen("Noise")
+
+
+def test_every_screen_answers_its_question() -> None:
+    app = screen("Calibration")
+    for topic in app.radio(key="topic").options:
+        app.radio(key="topic").set_value(topic).run()
+        assert not app.error
+        assert app.header[0].value.endswith("?")
+        assert len(text(app)) > 200 or app.table or app.main.code
+
+
+def test_every_metric_method_and_tension_is_there() -> None:
+    (metrics,) = (table.value for table in screen("Metrics").table)
     assert list(metrics.index) == [metric.label for metric in METRICS.values()]
     assert metrics["when it misleads"].str.len().min() > 20
+    (calibrators,) = (table.value for table in screen("Methods").table)
     assert list(calibrators.index) == [method.label for method in methods().values()]
-    text = "\n".join(line.value for line in app.markdown).replace("\\", "")
-    assert all(tension.text in text for tension in paper.TENSIONS)
+    shown = text(screen("The paper")).replace("\\", "")
+    assert all(tension.text in shown for tension in paper.TENSIONS)
 
 
-def test_every_keyboard_shortcut_is_listed(app: AppTest) -> None:
-    text = "\n".join(line.value for line in app.markdown)
+def test_every_keyboard_shortcut_is_listed() -> None:
+    shown = text(screen("Keyboard"))
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "pages").rglob("*.py"))
     bound = set(re.findall(r'"(Ctrl\+\w+|Esc|Alt\+\w+)"', source))
     assert bound == {"Ctrl+Enter", "Esc", "Alt+Right"}
-    assert all(f"| {key} |" in text for key in ("Ctrl+Enter", "Esc", "Alt+→"))
+    assert all(f"| {key} |" in shown for key in ("Ctrl+Enter", "Esc", "Alt+→"))
+
+
+def test_a_link_to_a_term_opens_its_meaning() -> None:
+    app = open_page("guide", topic="Glossary", term="noise-floor")
+    assert f"**noise floor**: {TERMS['noise floor']}" in [line.value for line in app.markdown]
+
+
+def test_terms_are_linked_once_and_code_is_left_alone() -> None:
+    linked = glossary.linked("The ECE and its noise floor: `ECE` is an ECE, not the AdaECE.")
+    address = "guide?topic=Glossary&term="
+    assert linked == (
+        f"The [ECE]({address}ece) and its [noise floor]({address}noise-floor): `ECE` is an ECE, not the "
+        f"[AdaECE]({address}adaece)."
+    )
+    assert glossary.linked("of_margin [margin](x) pre-margin") == "of_margin [margin](x) pre-margin"
+
+
+@pytest.mark.parametrize("page", ["diagnose", "margin_groups", "temperature", "hardness", "sensitivity"])
+def test_every_link_of_a_page_leads_to_a_term(page: str) -> None:
+    app = open_page(page)
+    lines = [line.value for line in (*app.markdown, *app.caption)]
+    found = set(re.findall(r"guide\?topic=Glossary&term=([\w-]+)", "\n".join(lines)))
+    assert found
+    assert found <= {glossary.anchor(name) for name in TERMS}
 
 
 def test_the_noise_floor_is_that_of_the_selected_data_set(app: AppTest) -> None:

@@ -10,7 +10,7 @@ from tests.app.driver import open_page
 
 
 def test_every_convention_has_its_value() -> None:
-    app = open_page("guide")
+    app = open_page("guide", topic="Which ECE")
     assert not app.exception
     assert "Which ECE?" in [header.value for header in app.header]
     (shown,) = [table.value for table in app.table if "its convention" in table.value]

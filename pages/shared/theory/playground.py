@@ -137,7 +137,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     study = studies.find(simulator(), KIND, settings)
     if study is None:
         if busy:
-            st.info("Running. The first results appear in a moment.")
+            st.info("Running. The first results will appear here.")
         st.markdown("**The law**")
         charts.show(recovery_chart(unfitted(law_of(settings), settings["classes"]), **look), "law")
     else:

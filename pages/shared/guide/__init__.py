@@ -1,0 +1,1 @@
+"""The screens of the Guide, one per question."""
