@@ -16,6 +16,8 @@ from pages.shared import (
     result_files,
     session,
     workspace,
+    workspace_list,
+    workspaces,
 )
 from pages.shared.components import empty_state, plain_text, python_code
 from pages.shared.glossary import note, say
@@ -79,12 +81,17 @@ def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) ->
 def probability_files(data: LogitSet, calibrator: Calibrator) -> None:
     """Draw the downloads of the calibrated probabilities of the test part."""
     name = downloads.file_stem(datasets.current_title(), calibrator.id, "probabilities")
-    full = data.kind == "logits" and st.toggle(
-        "All classes",
-        data.classes <= FEW_CLASSES,
-        key="export-full",
-        persist_state="session",
-        help="If off: the predicted class, its confidence, the label, and whether the prediction is correct.",
+    # the probabilities of all classes would tell the logits up to a constant of each row
+    full = (
+        data.kind == "logits"
+        and not workspaces.is_read_only()
+        and st.toggle(
+            "All classes",
+            data.classes <= FEW_CLASSES,
+            key="export-full",
+            persist_state="session",
+            help="If off: the predicted class, its confidence, the label, and whether the prediction is correct.",
+        )
     )
     with st.container(horizontal=True):
         for form in ("npz", "csv"):
@@ -138,6 +145,7 @@ with left:
     workspace.draw_save()
 with right:
     workspace.draw_restore("export-restore")
+workspace_list.draw()
 given = "".join(f", {name}={value!r}" for name, value in settings.items())
 python_code(
     f"""

@@ -17,6 +17,7 @@ from pages.shared import (
     uploads,
     urls,
     workspace,
+    workspace_list,
 )
 from pages.shared.components import plain_text, python_code
 from pages.shared.glossary import note, say
@@ -163,6 +164,7 @@ def sample_cards() -> None:
 st.title("Start")
 say("See whether a classifier's confidence can be trusted, and repair it without retraining.")
 pending_link()
+workspace_list.draw_recent()
 result = file_review.read(choose_files())
 if result is not None and result.error is not None:
     file_review.show_error(result)

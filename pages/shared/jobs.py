@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -201,11 +201,31 @@ class JobList:
 
     def active(self, kind: str | None = None, data_hash: str | None = None) -> Job | None:
         """Return the latest active job of this kind and on this data set; None matches everything."""
-        return next((job for job in self._jobs if job.active and job.matches(kind, data_hash)), None)
+        return next((job for job in self if job.active and job.matches(kind, data_hash)), None)
 
     def latest(self, kind: str, data_hash: str) -> Job | None:
         """Return the latest job of this kind on this data set, whatever its state."""
-        return next((job for job in self._jobs if job.matches(kind, data_hash)), None)
+        return next((job for job in self if job.matches(kind, data_hash)), None)
+
+
+class WatchedJobs(JobList):
+    """The jobs of a workspace as a read-only link shows them: none can be started or cancelled."""
+
+    def __init__(self, of: JobList, refused: Callable[[], None]) -> None:
+        super().__init__()
+        self._of, self._refused = of, refused
+
+    def __iter__(self) -> Iterator[Job]:
+        # copies: setting their `cancel` has no effect on the job
+        return iter([replace(job, cancel=threading.Event()) for job in self._of])
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def start(self, title: str, work: Work, *, kind: str, data_hash: str, **options: Any) -> Job:
+        """Refuse, and return a job that has ended."""
+        self._refused()
+        return Job(title, kind, data_hash, state="cancelled")
 
 
 def _end_session(cancels: list[threading.Event]) -> None:

@@ -32,7 +32,7 @@ def find(data: LogitSet) -> Fit | None:
     if fit is None and datasets.is_sample(data):
         fit = _fit_of_sample(data.content_hash, data)
         here.fits.hold(_key(data), fit)  # a visit alone is not worth a saved workspace
-    if fit is None and here.jobs.latest(KIND, data.content_hash) is None:
+    if fit is None and here.original is None and here.jobs.latest(KIND, data.content_hash) is None:
         fits = here.fits  # the job must not reference the session itself
         here.jobs.start(
             f"Fit {methods()[method(data)].label} once",

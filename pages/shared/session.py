@@ -28,6 +28,7 @@ DATA = "data"  # sidebar: key of the selected data set
 METRIC = "metric"  # sidebar: the primary metric
 BINS = "bins"  # sidebar: number of confidence bins
 SEEDS = "seeds"  # Compare: number of seeds
+REFUSED = "refused"  # whether a change was refused because the link is read-only, until the user is told
 GO_ON = "go-on"  # kind and settings of an interrupted study that its page is to go on with
 LOST = "lost-workspace"  # whether the URL asked for a workspace that is not on this server, until the user is told
 SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
@@ -130,7 +131,9 @@ class Session:
     """The data sets, fits, leaderboard rows, studies and jobs of one workspace."""
 
     id: str = field(default_factory=new_id)
-    """The workspace's id in the URL."""
+    """The workspace's id in the URL, or that of its read-only link."""
+    original: Session | None = None
+    """The workspace that this read-only view shows; None if it may be changed."""
     datasets: BoundedDict[LoadedDataset] = field(default_factory=lambda: BoundedDict(MAX_DATASETS))
     """By key: the first 12 characters of the content hash."""
     splits: BoundedDict[Split] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
@@ -154,6 +157,8 @@ class Session:
     unfinished: BoundedDict[dict[str, Any]] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
     """Notes of the jobs that run, by kind and data set: if the server stops, it can go on with them (`resume.py`)."""
     jobs: JobList = field(default_factory=JobList)
+    owner: str | None = None
+    """The user that it belongs to, where users sign in."""
     deleted: bool = False
     """Whether the workspace was deleted; its windows then begin a new one."""
     restored_upload: str | None = None

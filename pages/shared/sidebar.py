@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.shared import datasets, resume, session, urls, workspaces
+from pages.shared import datasets, resume, session, urls, workspace_list, workspaces
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job
 from smart_core.evaluation import HEADLINE, METRICS
@@ -62,8 +62,10 @@ def sizes() -> str:
 def draw_link(place: DeltaGenerator) -> None:
     """Draw the link to the view. The page's own widgets are in the URL too, so this comes after the page."""
     with place.popover("Copy link", width="stretch"):
-        st.caption("Opens this workspace and this view. Whoever has the link can change the workspace.")
+        rights = "" if workspaces.is_read_only() else " Whoever has the link can change the workspace."
+        st.caption(f"Opens this workspace and this view.{rights}")
         st.code(urls.link(), language=None, wrap_lines=True)
+        workspace_list.draw_sharing()
 
 
 def _data_set() -> None:
@@ -121,6 +123,10 @@ def _messages() -> None:
                 "This is a new one."
             )
             st.button("Dismiss", key="dismiss-lost", on_click=st.session_state.pop, args=(session.LOST, None))
+    if workspaces.is_read_only():
+        st.info("This is a read-only link: you can look at everything and change nothing.")
+    if st.session_state.pop(session.REFUSED, False):
+        st.toast("This link is read-only: nothing was changed.")
     for sentence in workspaces.faults(session.current()):
         st.warning(plain_text(sentence))
 
@@ -145,7 +151,7 @@ def _job(job: Job, key: str, shortcut: str | None) -> None:
             on_click=job.cancel.set,
             shortcut=shortcut,
             help="Finished results are kept.",
-            disabled=job.cancel.is_set(),
+            disabled=job.cancel.is_set() or workspaces.is_read_only(),
         )
     elif job.state == "failed":
         st.error(f"**{title}**: {plain_text(job.error)}")

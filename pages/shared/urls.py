@@ -101,8 +101,12 @@ def write() -> None:
             st.query_params.pop(name, None)
         elif st.query_params.get(name) != value:
             st.query_params[name] = value
-    if st.query_params.get(workspaces.PARAMETER) != session.current().id:
-        st.query_params[workspaces.PARAMETER] = session.current().id
+    name, other = workspaces.PARAMETER, workspaces.SHARED
+    if workspaces.is_read_only():
+        name, other = other, name
+    st.query_params.pop(other, None)
+    if st.query_params.get(name) != session.current().id:
+        st.query_params[name] = session.current().id
     workspaces.note_view(view)
     before = st.session_state.get(session.URL_WRITTEN, view)
     if before != view:

@@ -45,6 +45,9 @@ STUDY = "study "
 def draw_save() -> None:
     """Draw the button that downloads the session."""
     here = session.current()
+    if here.original is not None:
+        st.caption("A read-only link does not offer the workspace as a file: it has the raw logits.")
+        return
     gathered, left_out = gather(here, urls.current_view())
     studies = len(here.studies) - len(left_out)
     own = f"{plural(len(here.datasets), 'data set')} of your own"

@@ -6,113 +6,176 @@ their last window. In both cases a reloaded page and a second window find the sa
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
-from typing import Any
-from weakref import WeakValueDictionary, ref
+from collections.abc import Mapping
+from weakref import WeakValueDictionary
 
 import streamlit as st
 
-from pages.shared import session, uploads
-from pages.shared.jobs import JobList
-from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, Study
-from smart_core import LogitSet, load
+from pages.shared import saved_items, session
+from pages.shared.jobs import WatchedJobs
+from pages.shared.session import Session
 from smart_core.cli.dashboard import opened
-from smart_core.errors import WorkspaceError
-from smart_core.experiments.benchmark_records import Record, RecordFile
-from smart_core.workspace import Store, StoredDict
-from smart_core.workspace.items import Shelf
+from smart_core.workspace import BoundedDict, ReadOnlyDict, StoredDict
+from smart_core.workspace.store import new_id
 
 PARAMETER = "workspace"
 """The query parameter that names the workspace."""
 
+SHARED = "shared"
+"""The query parameter that names a read-only link."""
+
 VIEW = "view"
 """Among the choices of a workspace: the view that it was last left with, by query parameter."""
 
-MAX_RECORDS = 100_000
-"""Finished fits of benchmarks."""
-
 _open: WeakValueDictionary[str, Session] = WeakValueDictionary()
+_links: dict[str, str] = {}
+"""Read-only link -> workspace, where workspaces are in memory."""
 _lock = threading.Lock()
-
-Decode = Callable[[Any], Any]
 
 
 def enter() -> bool:
     """Find the workspace of this window at the start of a run, and return whether the window is new to it."""
-    asked = st.query_params.get(PARAMETER, "")
     here: Session | None = st.session_state.get(session.SESSION)
-    if here is not None and not here.deleted and asked in ("", here.id):
+    id, link = st.query_params.get(PARAMETER, ""), st.query_params.get(SHARED, "")
+    if here is not None and _still_valid(here) and (id or link) in ("", here.id):
         if opened.store is not None:
-            opened.store.touch(here.id)
+            opened.store.touch((here.original or here).id)
         return False
     if here is not None:
         st.session_state.clear()
-    found = find(asked) if asked else None
+    found = find(id) if id else None
+    if found is None and link:
+        found = find_shared(link)
     st.session_state[session.SESSION] = found or begin()
-    if asked and found is None:
+    if (id or link) and found is None:
         st.session_state[session.LOST] = True
     return True
 
 
+def _still_valid(here: Session) -> bool:
+    """Return whether a window may go on: its workspace was not deleted, and its read-only link not withdrawn."""
+    if here.original is None:
+        return not here.deleted
+    return not here.original.deleted and _workspace_of(here.id) == here.original.id
+
+
+def user() -> str | None:
+    """Return who has signed in; None on a server without a login."""
+    if not opened.access.login or not st.user.is_logged_in:
+        return None
+    return str(st.user.get("sub") or st.user.get("email"))
+
+
 def find(id: str) -> Session | None:
-    """Return the workspace with this id: the one that other windows use, or else from the disk."""
+    """Return the workspace with this id: the one that other windows use, or else from the disk.
+
+    Where users sign in, a workspace opens for its owner only; others need its read-only link.
+    """
     with _lock:
         here = _open.get(id)
-        if here is None and opened.store is not None and opened.store.find(id) is not None:
-            here = _open[id] = saved(opened.store, id)
-        return here
+        entry = None if opened.store is None else opened.store.find(id)
+        if entry is not None and entry.owner != user():
+            return None
+        if here is None and opened.store is not None and entry is not None:
+            here = _open[id] = saved_items.session_of(opened.store, id, entry.owner)
+        return None if here is not None and here.owner != user() else here
+
+
+def find_shared(link: str) -> Session | None:
+    """Return a workspace as its read-only link shows it."""
+    id = _workspace_of(link)
+    if id is None:
+        return None
+    with _lock:
+        here = _open.get(id)
+        entry = None if opened.store is None else opened.store.find(id)
+        if here is None and opened.store is not None and entry is not None:
+            here = _open[id] = saved_items.session_of(opened.store, id, entry.owner)
+    return None if here is None else read_only(here, link)
+
+
+def _workspace_of(link: str) -> str | None:
+    return _links.get(link) if opened.store is None else opened.store.shared(link)
+
+
+def read_only(here: Session, link: str) -> Session:
+    """Return a view of a workspace that cannot change it: whatever a page or a client does, it is refused here."""
+    view = Session(id=link, original=here)
+    for name, part in vars(here).items():
+        if isinstance(part, BoundedDict) and name != "rankings":  # a cache
+            setattr(view, name, ReadOnlyDict(part, _refuse))
+    view.jobs = WatchedJobs(here.jobs, _refuse)
+    return view
+
+
+def _refuse() -> None:
+    st.session_state[session.REFUSED] = True
+
+
+def is_read_only() -> bool:
+    """Return whether this window has a read-only link."""
+    return session.current().original is not None
+
+
+def share(here: Session) -> str:
+    """Return the id of the read-only link of a workspace."""
+    if opened.store is not None:
+        return opened.store.share(here.id)
+    link = link_of(here) or new_id()
+    _links[link] = here.id
+    return link
+
+
+def withdraw(here: Session) -> None:
+    """Make the read-only link of a workspace invalid."""
+    if opened.store is not None:
+        opened.store.unshare(here.id)
+    for link in [link for link, id in _links.items() if id == here.id]:
+        del _links[link]
+
+
+def link_of(here: Session) -> str | None:
+    """Return the id of the read-only link of a workspace, if there is one."""
+    if opened.store is not None:
+        entry = opened.store.find(here.id)
+        return None if entry is None else entry.shared
+    return next((link for link, id in _links.items() if id == here.id), None)
 
 
 def begin() -> Session:
     """Return a new workspace. It is on the disk as soon as anything is in it."""
-    here = Session() if opened.store is None else saved(opened.store, Session().id)
+    here = Session(owner=user())
+    if opened.store is not None:
+        here = saved_items.session_of(opened.store, here.id, here.owner)
     with _lock:
         _open[here.id] = here
     return here
 
 
-def saved(store: Store, id: str) -> Session:
-    """Return the `Session` of a workspace in a store: nothing is read yet but the names of what is there."""
-
-    def items(size: int, kind: str, *codec: Any) -> StoredDict[Any]:
-        return StoredDict(size, Shelf(store, id, kind, *codec))
-
-    here = Session(
-        id=id,
-        datasets=items(session.MAX_DATASETS, "dataset", _pack_dataset, _unpack_dataset),
-        splits=items(session.MAX_CHOICES, "split", lambda split: [split.fraction, split.seed], _unpack_split),
-        fits=items(session.MAX_FITS, "fit"),
-        rows=items(session.MAX_FITS, "row", vars, partial(_unpack, LeaderboardRow)),
-        settings=items(session.MAX_CHOICES, "settings"),
-        studies=items(session.MAX_STUDIES, "study", vars, partial(_unpack, Study)),
-        choices=items(session.MAX_CHOICES, "choice"),
-        unfinished=items(session.MAX_CHOICES, "job"),
-        before_cell=items(session.MAX_DATASETS, "before cell", vars, partial(_unpack, LeaderboardRow)),
-    )
-    here.jobs = JobList(ref(here), here.unfinished)
-    here.records = RecordFile(
-        None,
-        items(MAX_RECORDS, "benchmark record", vars, partial(_unpack, Record)),
-        items(MAX_RECORDS, "benchmark set"),
-        items(MAX_RECORDS, "benchmark evaluation"),
-    )
-    return here
+def delete(id: str) -> None:
+    """Delete a workspace: its jobs are cancelled, its windows begin a new one, and nothing is left on the disk."""
+    with _lock:
+        here = _open.pop(id, None)
+    if here is not None:
+        here.deleted = True
+        withdraw(here)
+        for job in here.jobs:
+            job.cancel.set()
+    if opened.store is not None:
+        opened.store.delete(id)
 
 
 def faults(here: Session) -> list[str]:
     """Return why parts of a workspace are not saved or cannot be read, each sentence once."""
-    held = [each for each in vars(here).values() if isinstance(each, StoredDict)]
+    held = [each for each in vars(here.original or here).values() if isinstance(each, StoredDict)]
     return list(dict.fromkeys(sentence for each in held for sentence in each.faults.values()))
 
 
 def note_view(view: Mapping[str, str]) -> None:
     """Save the view of a workspace that has been saved before, so that its link alone opens it again."""
     here = session.current()
-    if here.choices.get(VIEW) == view:
+    if here.original is not None or here.choices.get(VIEW) == view:
         return
     if opened.store is None or opened.store.find(here.id) is not None:
         here.choices[VIEW] = dict(view)
@@ -122,43 +185,3 @@ def last_view() -> dict[str, str]:
     """Return the view that the workspace was last left with."""
     view: dict[str, str] = session.current().choices.get(VIEW, {})
     return view
-
-
-# -- items on the disk ------------------------------------------------------------------------------------------
-
-
-def _pack_dataset(own: LoadedDataset) -> dict[str, Any]:
-    about = {"title": own.title, "files": {part: list(names) for part, names in own.files.items()}}
-    place = {"paths": list(own.paths), "in_folder": own.in_folder, "content_hash": own.data.content_hash}
-    return {**about, "options": own.options, "data": place if own.paths else own.data}
-
-
-def _unpack_dataset(tree: Any, decode: Decode) -> LoadedDataset:
-    data = tree["data"]
-    if "paths" not in data:
-        return LoadedDataset(lambda: decode(data), tree["title"], tree["files"], decode(tree["options"]))
-    options, paths = decode(tree["options"]), tuple(data["paths"])
-    read = partial(_read_in_place, paths, options, data["in_folder"], data["content_hash"])
-    return LoadedDataset(read, tree["title"], tree["files"], options, paths, data["in_folder"])
-
-
-def _read_in_place(paths: tuple[str, ...], options: dict[str, Any], in_folder: bool, content_hash: str) -> LogitSet:
-    """Read the files of the server that a data set was read from before; they may be gone, or others, by now."""
-    name = os.path.basename(paths[0])
-    if in_folder:
-        folder = uploads.server_folder()
-        if folder is None or not all(Path(path).is_relative_to(folder) for path in paths):
-            raise WorkspaceError(f"{name} is no longer in the folder that this server offers; load the file again.")
-        paths = tuple(str(uploads.server_file(folder, Path(path).relative_to(folder).as_posix())) for path in paths)
-    data = load(list(paths), **options)
-    if data.content_hash != content_hash:
-        raise WorkspaceError(f"{name} has changed on the server since it was loaded; load the file again.")
-    return data
-
-
-def _unpack_split(tree: Any, decode: Decode) -> Split:
-    return Split.parse(*tree)
-
-
-def _unpack(kind: type[Any], tree: Any, decode: Decode) -> Any:
-    return kind(**decode(tree))

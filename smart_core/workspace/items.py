@@ -64,6 +64,49 @@ class BoundedDict(MutableMapping[str, Value]):
         return [self._items.popitem(last=False)[0] for _ in range(len(self._items) - self._size)]
 
 
+class ReadOnlyDict(BoundedDict[Value]):
+    """Another dictionary without the right to change it: an attempt only calls `refused`."""
+
+    def __init__(self, of: BoundedDict[Value], refused: Callable[[], None]) -> None:
+        super().__init__(of._size)
+        self.of, self.refused = of, refused
+
+    @property
+    def version(self) -> int:
+        """How often the other dictionary has changed."""
+        return self.of.version
+
+    @version.setter
+    def version(self, number: int) -> None:
+        """Ignore the number that `BoundedDict` begins with."""
+
+    def __getitem__(self, key: str) -> Value:
+        return self._items[key] if key in self._items else self.of[key]
+
+    def __setitem__(self, key: str, value: Value) -> None:
+        self.refused()
+
+    def __delitem__(self, key: str) -> None:
+        self.refused()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self.of, *self._items.keys() - self.of.keys()])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.of or key in self._items
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def hold(self, key: str, value: Value) -> None:
+        self._items[key] = value
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        """Refuse, and return the item as if it had been removed."""
+        self.refused()
+        return self.get(key, default)
+
+
 class Shelf(Generic[Value]):
     """Where a `StoredDict` keeps its items: a kind of item of one workspace."""
 
@@ -74,9 +117,10 @@ class Shelf(Generic[Value]):
         kind: str,
         pack: Callable[[Value], Any] = lambda value: value,
         unpack: Callable[[Any, Callable[[Any], Any]], Value] = lambda tree, decode: decode(tree),
+        owner: str | None = None,
     ) -> None:
         self.store, self.id, self.kind = store, id, kind
-        self.pack, self.unpack = pack, unpack
+        self.pack, self.unpack, self.owner = pack, unpack, owner
         self.faults: dict[str, str] = {}
         """Key -> why the item is not saved, or could not be read; in one sentence."""
 
@@ -97,7 +141,7 @@ class Shelf(Generic[Value]):
     def write(self, key: str, value: Value) -> None:
         """Save an item; one that cannot be saved is noted in `faults`, unless no workspace keeps such items."""
         try:
-            self.store.create("", self.id)
+            self.store.create("", self.id, self.owner)
             self.store.put(self.id, self.kind, key, self.pack(value))
             self.faults.pop(key, None)
         except NotKept:

@@ -50,6 +50,11 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE INDEX uses_of_a_file ON uses (workspace, name);
     """,
+    """
+    ALTER TABLE workspaces ADD COLUMN owner TEXT;
+    ALTER TABLE workspaces ADD COLUMN shared TEXT;
+    CREATE UNIQUE INDEX shared_workspaces ON workspaces (shared);
+    """,
 )
 """The statements that lead from each version of the schema to the next; `PRAGMA user_version` counts those applied."""
 
@@ -92,6 +97,10 @@ class Entry:
     """Unix time at which it was last opened or changed."""
     bytes: int
     """Size of its files and items."""
+    owner: str | None = None
+    """The user that it belongs to, where users sign in."""
+    shared: str | None = None
+    """The id of its read-only link, if there is one."""
 
 
 def new_id() -> str:
@@ -146,15 +155,16 @@ class Store:
 
     # -- workspaces -----------------------------------------------------------------------------------------
 
-    def create(self, name: str, id: str | None = None) -> str:
+    def create(self, name: str, id: str | None = None, owner: str | None = None) -> str:
         """Add an empty workspace and return its id; nothing changes if there is one with this id."""
         id, now = id or new_id(), time.time()
         if id in self._deleted:
             raise WorkspaceError("The workspace was deleted; open a new one.")
         if id not in self._known:
             with self._changing() as db:
-                row = (id, name[:LONGEST_NAME], now, now)
-                db.execute("INSERT OR IGNORE INTO workspaces (id, name, created, used) VALUES (?, ?, ?, ?)", row)
+                row = (id, name[:LONGEST_NAME], now, now, owner)
+                columns = "(id, name, created, used, owner) VALUES (?, ?, ?, ?, ?)"
+                db.execute(f"INSERT OR IGNORE INTO workspaces {columns}", row)
             self._known.add(id)
         return id
 
@@ -166,8 +176,28 @@ class Store:
         """Return every workspace, or the one with this id, the last used first."""
         size = "(SELECT COALESCE(SUM(bytes), 0) FROM files WHERE workspace = id)"
         size += " + (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM items WHERE workspace = id)"
-        query = f"SELECT id, name, created, used, {size} FROM workspaces WHERE ? IN (id, '') ORDER BY used DESC"
+        columns = f"id, name, created, used, {size}, owner, shared"
+        query = f"SELECT {columns} FROM workspaces WHERE ? IN (id, '') ORDER BY used DESC"
         return [Entry(*row) for row in self._read(query, id or "")]
+
+    def share(self, id: str) -> str:
+        """Return the id of a workspace's read-only link, which is made at the first call."""
+        with self._changing() as db:
+            db.execute("UPDATE workspaces SET shared = COALESCE(shared, ?) WHERE id = ?", (new_id(), id))
+            found = db.execute("SELECT shared FROM workspaces WHERE id = ?", (id,)).fetchone()
+        if found is None:
+            raise WorkspaceError("There is nothing to share yet; load or compute something first.")
+        return str(found[0])
+
+    def unshare(self, id: str) -> None:
+        """Make the read-only link of a workspace invalid for good; the next one has another id."""
+        with self._changing() as db:
+            db.execute("UPDATE workspaces SET shared = NULL WHERE id = ?", (id,))
+
+    def shared(self, link: str) -> str | None:
+        """Return the workspace that a read-only link opens."""
+        rows = self._read("SELECT id FROM workspaces WHERE shared = ?", link)
+        return rows[0][0] if rows else None
 
     def rename(self, id: str, name: str) -> None:
         """Give a workspace another name."""
@@ -334,6 +364,7 @@ def _replace(db: sqlite3.Connection, item: tuple[str, str, str], body: str, enco
         "ON CONFLICT DO UPDATE SET body = excluded.body",
         (id, kind, key, body, id),
     )
+    db.execute("UPDATE workspaces SET used = ? WHERE id = ?", (time.time(), id))
     db.execute("DELETE FROM uses WHERE workspace = ? AND kind = ? AND key = ?", item)
     db.executemany("INSERT INTO uses VALUES (?, ?, ?, ?)", [(*item, name) for name in encoded.files])
 

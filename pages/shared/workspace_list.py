@@ -1,0 +1,126 @@
+"""The workspaces on this server: name, share and delete the one that is open, and open or delete one's others.
+
+The others are listed on one's own machine, and for a user who has signed in. With a token alone, users are not told
+apart: a workspace is then known only by its link.
+"""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from pages.shared import session, workspaces
+from pages.shared.components import plain_text
+from smart_core.cli.dashboard import opened
+from smart_core.errors import WorkspaceError
+from smart_core.formatting import bytes_text, duration, plural
+from smart_core.workspace import Entry
+from smart_core.workspace.store import LONGEST_NAME
+
+MAX_RECENT = 3
+"""Workspaces that Start offers."""
+
+
+def others() -> list[Entry]:
+    """Return the user's other workspaces, the last used first; none where users cannot be told apart."""
+    if opened.store is None or opened.access.token is not None or workspaces.is_read_only():
+        return []
+    own, here = workspaces.user(), session.current().id
+    return [entry for entry in opened.store.entries() if entry.owner == own and entry.id != here]
+
+
+def title(entry: Entry) -> str:
+    """Return the name of a workspace, or the titles of its data sets if it has none."""
+    if entry.name or opened.store is None:
+        return entry.name
+    keys = opened.store.keys(entry.id, "dataset")
+    titles = [str(opened.store.tree(entry.id, "dataset", key)["title"]) for key in keys]
+    return ", ".join(titles[:3]) or "samples only"
+
+
+def link(name: str, id: str, page: str = "") -> str:
+    """Return the URL of a workspace, or of a read-only link."""
+    base = (st.context.url or "").split("?")[0]
+    base = base if not page else base.rsplit("/", 1)[0] + f"/{page}"
+    return f"{base}?{urlencode({name: id})}"
+
+
+def draw_sharing() -> None:
+    """Draw the read-only link of the workspace, and the buttons that make and withdraw it."""
+    here = session.current()
+    if here.original is not None:
+        return
+    shared = workspaces.link_of(here)
+    if shared is None:
+        if st.button(
+            "Make a read-only link", key="share", help="Shows these results without the right to change them."
+        ):
+            try:
+                workspaces.share(here)
+            except WorkspaceError as error:
+                st.caption(plain_text(str(error)))
+            else:
+                st.rerun()
+        return
+    st.caption("Read-only: shows the results, without the right to change them or to download the raw logits.")
+    st.code(link(workspaces.SHARED, shared), language=None, wrap_lines=True)
+    st.button("Withdraw the read-only link", key="unshare", on_click=workspaces.withdraw, args=(here,))
+
+
+def draw_recent() -> None:
+    """Offer to go on with an earlier workspace, on Start of a new one."""
+    here, known = session.current(), others()[:MAX_RECENT]
+    if not known or here.datasets or here.rows:
+        return
+    with st.container(border=True, key="recent"):
+        st.markdown("**Go on where you left off**")
+        for entry in known:
+            used = duration(max(time.time() - entry.used, 1.0))
+            words = f"{plain_text(title(entry))} ({bytes_text(entry.bytes)}, used {used} ago)"
+            st.link_button(words, link(workspaces.PARAMETER, entry.id), type="tertiary")
+
+
+def draw() -> None:
+    """Draw the section of Export: this workspace, the limits of the server, and the user's other workspaces."""
+    here, store = session.current(), opened.store
+    if here.original is not None:
+        return
+    entry = None if store is None else store.find(here.id)
+    if store is None:
+        st.caption("This server keeps workspaces in memory: they end with the server, or soon after their last window.")
+    elif entry is None:
+        st.caption("This workspace is saved as soon as something is in it.")
+    else:
+        limit = store.limits.workspace
+        size = bytes_text(entry.bytes) + ("" if limit is None else f" of {bytes_text(limit)}")
+        st.caption(f"Saved on the server, {size}. Whoever has the link in the address bar can open it.")
+        name = st.text_input("Name of this workspace", entry.name, LONGEST_NAME, key="workspace-name", width=400)
+        if name.strip() != entry.name:
+            store.rename(here.id, name)
+            st.rerun()
+    _delete_button(here.id, "Delete this workspace", "this")
+    listed = others()
+    if not listed:
+        return
+    with st.expander(f"{plural(len(listed), 'other workspace')} on this server"):
+        for number, other in enumerate(listed):
+            with st.container(horizontal=True, vertical_alignment="center"):
+                used = duration(max(time.time() - other.used, 1.0))
+                st.markdown(
+                    f"{plain_text(title(other))}  \n{bytes_text(other.bytes)}, used {used} ago", width="stretch"
+                )
+                st.link_button("Open", link(workspaces.PARAMETER, other.id, "start"))
+                _delete_button(other.id, "Delete", str(number))
+
+
+def _delete_button(id: str, label: str, key: str) -> None:
+    with st.popover(label, key=f"delete-{key}"):
+        st.markdown("Its data sets, fits and studies are deleted for good, also for others who have its link.")
+        if st.button("Delete for good", key=f"delete-{key}-yes", type="primary"):
+            workspaces.delete(id)
+            if id == session.current().id:
+                for name in (workspaces.PARAMETER, workspaces.SHARED):
+                    st.query_params.pop(name, None)
+            st.rerun()

@@ -1,0 +1,316 @@
+"""Workspaces behind the pages: several windows, a restarted server, read-only links, deletion and limits."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import smart_core as sc
+from pages.shared import workspaces
+from pages.shared.navigation import ORDER
+from pages.shared.session import LeaderboardRow, LoadedDataset, Split, row_key
+from smart_core.cli.dashboard import Given, opened
+from smart_core.workspace import Limits, Store
+from tests.app.driver import click, load_own_file, open_page, session_of, text_of
+from tests.conftest import ROOT
+
+PAGES = [file.removeprefix("pages/").removesuffix(".py") for file in ORDER]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A server that saves workspaces."""
+    made = Store(tmp_path / "workspaces")
+    monkeypatch.setattr(opened, "store", made)
+    yield made
+    made.close()
+
+
+def restarted(monkeypatch: pytest.MonkeyPatch, store: Store) -> Store:
+    """The same folder as a new server finds it: nothing is in memory."""
+    store.close()
+    workspaces._open.clear()
+    made = Store(store.folder, store.limits)
+    monkeypatch.setattr(opened, "store", made)
+    return made
+
+
+def window(page: str, id: str = "", **query: str) -> AppTest:
+    """Open a page without naming a data set."""
+    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=120)
+    for name, value in {**({"workspace": id} if id else {}), **query}.items():
+        app.query_params[name] = value
+    app.switch_page(f"pages/{page}.py").run()
+    assert not app.exception
+    return app
+
+
+def content(store: Store) -> Any:
+    """Everything that is saved, but when it was last used."""
+    with sqlite3.connect(store.folder / "workspaces.sqlite") as db:
+        items = db.execute("SELECT workspace, kind, key, body FROM items ORDER BY 1, 2, 3").fetchall()
+        return items, db.execute("SELECT id, name, owner, shared FROM workspaces").fetchall()
+
+
+@pytest.fixture
+def filled(store: Store, tmp_path: Path, fitted_rows: dict[str, LeaderboardRow]) -> AppTest:
+    """A window on Compare with a file of the user's own and rows fitted on it."""
+    app = load_own_file(open_page("compare"), tmp_path)
+    here = session_of(app)
+    data = here.datasets["mine"].data
+    here.rows.update({row_key(data, id): row for id, row in fitted_rows.items()})
+    here.settings["smart"] = {"sigma": 0.5}
+    here.splits["digits"] = Split(0.4, 3)
+    app.run()
+    return app
+
+
+def test_a_visit_alone_saves_nothing(store: Store) -> None:
+    for page in ("start", "diagnose", "compare"):
+        open_page(page)
+    assert store.entries() == []
+
+
+def test_a_second_window_sees_the_same_and_its_changes(filled: AppTest) -> None:
+    first = session_of(filled)
+    second = window("compare", first.id)
+    assert session_of(second) is first
+    assert second.session_state["data"] == "mine"  # the view that the workspace was left with
+    first.settings["smart"] = {"sigma": 0.7}
+    assert session_of(second).settings["smart"] == {"sigma": 0.7}
+
+
+def test_a_restarted_server_brings_everything_back(
+    filled: AppTest, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = session_of(filled)
+    again = restarted(monkeypatch, store)
+    app = window("compare", before.id)
+    here = session_of(app)
+    assert here is not before
+    assert again.find(here.id) is not None
+    assert here.datasets["mine"].title == before.datasets["mine"].title
+    assert here.datasets["mine"].data.content_hash == before.datasets["mine"].data.content_hash
+    assert dict(here.settings) == {"smart": {"sigma": 0.5}}
+    assert here.splits["digits"] == Split(0.4, 3)
+    assert list(here.rows) == list(before.rows)
+    for key, row in before.rows.items():
+        assert here.rows[key].result.values == row.result.values
+        assert (here.rows[key].seeds, here.rows[key].bins) == (row.seeds, row.bins)
+    assert not app.error
+    for page in ("diagnose", "export", "margin_groups"):
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception
+        assert not app.error
+
+
+def test_data_sets_are_opened_when_they_are_used(
+    filled: AppTest, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = session_of(filled).id
+    restarted(monkeypatch, store)
+    app = window("guide", id, data="digits")
+    own = session_of(app).datasets["mine"]
+    assert "data" not in vars(own)  # its title is in the sidebar, its arrays were not opened
+    assert own.title in app.selectbox(key="data").options
+
+
+def test_an_unknown_link_begins_a_new_workspace_and_says_so(store: Store) -> None:
+    app = window("guide", "x" * 32)
+    assert "is not on this server" in text_of(app)
+    assert session_of(app).id != "x" * 32
+    app.button(key="dismiss-lost").click().run()
+    assert "is not on this server" not in text_of(app)
+
+
+def test_a_study_is_saved_and_a_job_that_was_interrupted_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch, digits: sc.LogitSet
+) -> None:
+    app = open_page("sensitivity", sigmas="0.05, 0.5", deltas="0.001, 0.1")
+    app.number_input(key="sensitivity-seeds").set_value(1).run()
+    click(app, "run-sensitivity")
+    here = session_of(app)
+    (key,) = here.studies
+    study = here.studies[key]
+    for values in study.result.metrics.values():
+        values[1, 1] = np.nan  # as it was saved when the last cell was missing
+    study.result.metrics["ece"][0, 0, 0] = 0.123  # to see that this cell is not computed again
+    here.studies[key] = study
+    note = {"data": "digits", "settings": study.settings}
+    note |= {"title": "Sensitivity", "kind": "sensitivity", "hash": digits.content_hash, "process": os.getpid()}
+    here.unfinished["note"] = note
+    restarted(monkeypatch, store)
+    again = window("guide", here.id)
+    assert "Sensitivity" in text_of(again)
+    assert "was interrupted when the server stopped" in text_of(again)
+    click(again, "go-on-0")
+    table = session_of(again).studies[key].result
+    assert table.metrics["ece"][0, 0, 0] == 0.123
+    assert table.full
+    assert len(session_of(again).unfinished) == 0
+
+
+def test_a_file_on_the_command_line_is_not_copied(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large.npz"
+    data = sc.simulate_set(300, 200, classes=3, seed=1)
+    np.savez(path, **dict(data.arrays()))
+    monkeypatch.setattr(opened, "sets", [Given(sc.load(path), (str(path),), {})])
+    app = window("compare")
+    here = session_of(app)
+    assert store.entries() == []
+    here.datasets.keep()
+    here.settings["ts"] = {}
+    assert not list(store.folder.rglob("*.npy"))
+    monkeypatch.setattr(opened, "sets", [])
+    restarted(monkeypatch, store)
+    app = window("diagnose", here.id)
+    (own,) = session_of(app).datasets.values()
+    assert own.data.content_hash == data.content_hash
+    other = sc.simulate_set(300, 200, classes=3, seed=2)
+    np.savez(path, **dict(other.arrays()))
+    restarted(monkeypatch, opened.store)  # type: ignore[arg-type]
+    app = window("diagnose", here.id, data=data.content_hash[:12])
+    assert any("large.npz has changed on the server" in error.value for error in app.error)
+
+
+def test_a_full_workspace_is_told_and_goes_on_in_memory(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "limits", Limits(workspace=20_000))
+    app = load_own_file(open_page("guide"), tmp_path)
+    assert "This workspace has reached its limit of 20.0 kB" in text_of(app)
+    assert session_of(app).datasets["mine"].data.classes == 10
+    assert list(store.folder.rglob("*.npy")) == []
+
+
+def test_a_deleted_workspace_is_gone_and_its_windows_begin_a_new_one(filled: AppTest, store: Store) -> None:
+    here = session_of(filled)
+    second = window("export", here.id)
+    second.button(key="delete-this-yes").click().run()
+    assert not second.exception
+    assert session_of(second) is not here
+    assert store.entries() == []
+    assert not list(store.folder.rglob("*.npy"))
+    here.rows["late"] = next(iter(here.rows.values()))  # a job that has not noticed yet
+    assert store.entries() == []
+    filled.run()
+    assert session_of(filled) is not here
+
+
+def test_workspaces_are_listed_and_named_on_ones_own_machine(
+    filled: AppTest, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = session_of(filled).id
+    app = window("export", mine)
+    app.text_input(key="workspace-name").set_value("Faces").run()
+    assert store.entries()[0].name == "Faces"
+    fresh = window("start")
+    links = [element.proto.url for element in fresh.get("link_button")]
+    assert any(mine in link for link in links)
+    assert "Go on where you left off" in text_of(fresh)
+    monkeypatch.setattr(opened, "access", workspaces.opened.access.__class__("a token of a shared server"))
+    stranger = window("start")
+    assert not stranger.get("link_button")
+
+
+@pytest.fixture
+def shared(filled: AppTest, store: Store) -> str:
+    return workspaces.share(session_of(filled))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_read_only_link_changes_nothing_whatever_is_clicked(
+    page: str, filled: AppTest, shared: str, store: Store
+) -> None:
+    """Every button of the page is pressed, as a client that sends its messages could do."""
+    id, before = session_of(filled).id, content(store)
+    app = window(page, shared=shared)
+    assert "This is a read-only link" in text_of(app)
+    keys = [button.key for button in app.button if not button.disabled and button.key not in ("next-page", "open-file")]
+    for key in keys:
+        app.button(key=key).click().run()
+        assert not app.exception, key
+        app = window(page, shared=shared)
+    assert content(store) == before
+    assert not any(job.active for job in session_of(filled).jobs)
+    assert id not in str(app.main) + str(app.sidebar)
+    assert id not in str(app.query_params)
+
+
+def test_a_read_only_link_refuses_at_the_data_itself(filled: AppTest, shared: str, store: Store) -> None:
+    app = window("compare", shared=shared)
+    view, here, before = session_of(app), session_of(filled), content(store)
+    assert view.original is here
+    row = next(iter(here.rows.values()))
+    app.session_state["data"] = "mine"
+    for name, part in list(vars(view).items()):
+        if name in (
+            "datasets",
+            "splits",
+            "fits",
+            "rows",
+            "settings",
+            "studies",
+            "choices",
+            "unfinished",
+            "before_cell",
+        ):
+            kept = list(part)
+            part["new"] = row
+            for key in kept:
+                part.pop(key)
+            part.update({"other": row})
+            part.clear() if not kept else None
+            assert list(part) == kept
+    assert content(store) == before
+    assert here.jobs.active() is None
+
+
+def test_a_read_only_link_offers_no_raw_logits(filled: AppTest, shared: str) -> None:
+    app = window("export", shared=shared, data="mine")
+    keys = {element.proto.id for element in app.get("download_button")}
+    assert not [key for key in keys if "export-workspace" in key]
+    assert not [toggle for toggle in app.toggle if toggle.key == "export-full"]
+    assert "does not offer the workspace as a file" in text_of(app)
+
+
+def test_a_withdrawn_link_opens_nothing(filled: AppTest, shared: str) -> None:
+    app = window("compare", shared=shared)
+    workspaces.withdraw(session_of(filled))
+    app.run()
+    assert session_of(app).original is None
+    assert "mine" not in session_of(app).datasets
+    assert "is not on this server" in text_of(window("compare", shared=shared))
+    assert workspaces.share(session_of(filled)) != shared
+
+
+def test_links_work_without_a_store(tmp_path: Path) -> None:
+    app = load_own_file(open_page("compare"), tmp_path)
+    here = session_of(app)
+    assert session_of(window("compare", here.id)) is here
+    link = workspaces.share(here)
+    assert workspaces.share(here) == link
+    view = session_of(window("compare", shared=link))
+    assert list(view.datasets) == ["mine"]
+    view.datasets["new"] = LoadedDataset(here.datasets["mine"].data, "x", {})
+    assert list(here.datasets) == ["mine"]
+    workspaces.delete(here.id)
+    assert workspaces.find_shared(link) is None
+
+
+def test_a_workspace_in_memory_ends_with_its_windows(tmp_path: Path) -> None:
+    app = load_own_file(open_page("guide"), tmp_path)
+    id = session_of(app).id
+    del app
+    gc.collect()
+    assert workspaces._open.get(id) is None
