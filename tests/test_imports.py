@@ -21,6 +21,19 @@ def test_importing_the_package_loads_none_of_the_heavy_ones():
     assert run(f"import sys, smart_core; print([n for n in {heavy} if n in sys.modules])") == "[]"
 
 
+def test_help_imports_no_command_and_a_command_imports_no_other():
+    code = """
+import sys
+from contextlib import suppress
+from smart_core.cli import COMMANDS, main
+with suppress(SystemExit):
+    main({arguments})
+print([name for name in COMMANDS if f"smart_core.cli.{name}" in sys.modules])
+"""
+    for arguments, imported in ((["--help"], []), (["fit", "--help"], ["fit"]), (["methods", "--nope"], ["methods"])):
+        assert run(code.replace("{arguments}", repr(arguments))).splitlines()[-1] == repr(imported)
+
+
 def test_a_fit_and_its_files_load_no_compiler_of_pytorch():
     """It takes 70 MB for the lifetime of the process; PyTorch loads it for tensors without values."""
     code = """

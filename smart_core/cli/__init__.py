@@ -1,7 +1,7 @@
 """The command line: `python -m smart_core COMMAND`, or `smart COMMAND`.
 
-One module per command: `add` declares its arguments and `run` does the work. A module imports the engine only when it
-runs, so that --help is quick.
+One module per command: `add` declares its arguments and `run` does the work. Only the module of the chosen command is
+imported, and it imports the engine only when it runs, so that --help is quick.
 """
 
 from __future__ import annotations
@@ -10,39 +10,26 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 from smart_core import __version__
-from smart_core.cli import (
-    apply,
-    attack,
-    benchmark,
-    collect,
-    compare,
-    dashboard,
-    fit,
-    inspect,
-    methods,
-    report,
-    sensitivity,
-)
-from smart_core.cli.output import on_the_command_line
 from smart_core.cli.terminal import escape_unprintable, handling
-from smart_core.errors import Cancelled, SmartError
 
-COMMANDS: dict[str, Any] = {
-    "inspect": inspect,
-    "compare": compare,
-    "benchmark": benchmark,
-    "fit": fit,
-    "apply": apply,
-    "sensitivity": sensitivity,
-    "attack": attack,
-    "collect": collect,
-    "report": report,
-    "dashboard": dashboard,
-    "methods": methods,
+COMMANDS = {
+    "inspect": "what a file holds: arrays, classes, accuracy, notices",
+    "compare": "fit methods on validation and evaluate them on test: the leaderboard",
+    "benchmark": "many data sets by many methods; run again, it fits only what is new",
+    "fit": "fit one method on the validation part and save it",
+    "apply": "load a saved calibrator and write calibrated probabilities",
+    "sensitivity": "SMART over a grid of sigma and delta",
+    "attack": "Carlini-Wagner L2 distances of your own model on your own images",
+    "collect": "logits, labels, features and head of your own model on your own data, as a bundle",
+    "report": "verdict, leaderboard and figures in one HTML file that needs nothing else",
+    "dashboard": "the app in the browser, with these files loaded",
+    "methods": "the calibrators, and the settings of one of them",
 }
+"""What each command does, in one line; the module of a command has its name."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,6 +37,23 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.\n")
+
+
+class CommandParser(Parser):
+    """The parser of one command, which gets its arguments from the command's module when it first parses."""
+
+    command = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self.command:
+            module_of(self.command).add(self)
+            self.command = ""
+        return super().parse_known_args(args, namespace)
+
+
+def module_of(command: str) -> Any:
+    """Import the module of a command."""
+    return import_module(f"{__name__}.{command}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,13 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
 
+    from smart_core.cli.output import on_the_command_line
+    from smart_core.errors import Cancelled, SmartError
+
     def say(words: object) -> None:
         print(f"smart {options.command}: {words}", file=sys.stderr)
 
     try:
         try:
             with handling(signal.default_int_handler, signal.SIGTERM):
-                COMMANDS[options.command].run(options)
+                module_of(options.command).run(options)
         except Cancelled as error:
             say(error)
             return 130
@@ -96,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Each command has its own --help. FILE may be sample:NAME, a sample that comes with the program.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in COMMANDS.values():
-        command.add(commands)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
+    for name, what in COMMANDS.items():
+        commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.").command = name
     return parser

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
-from smart_core.cli.arguments import add_command, add_json, add_reading
+from smart_core.cli.arguments import add_json, add_reading
 from smart_core.cli.output import check_extension, check_targets, notes, show
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "apply", "load a saved calibrator and write calibrated probabilities")
     parser.add_argument("calibrator", metavar="CAL", help="file written by fit")
     parser.add_argument("files", nargs="+", metavar="FILE", help="logits, with or without labels")
     add_reading(parser)

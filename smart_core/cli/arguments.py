@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 METHODS_HELP = "all, or ids separated by commas (default: all), `svs+smart` being a chain; `smart methods` lists them"
 METRICS = "ece, adaece, cece, nll, brier, smce, smece, accuracy, mce, ece_l2, aurc"
 """The names of the metrics, as text so that --help does not import the engine."""
-
-
-def add_command(commands: Any, name: str, what: str) -> Any:
-    """Add a command; its line in the list of commands is also the description in its own help."""
-    return commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:

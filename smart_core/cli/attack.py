@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from smart_core.cli.arguments import add_json, add_reading, positive
@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from smart_core.progress import Run
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = commands.add_parser(
-        "attack",
-        help="Carlini-Wagner L2 distances of your own model on your own images",
-        description="The distance from each image to the nearest one that the model classifies differently, by the "
-        "Carlini-Wagner L2 attack on the model's own predictions.",
-        epilog="The module named by --model is imported and its code is run: use this only for models of your own.",
+    parser.description = (
+        "The distance from each image to the nearest one that the model classifies differently, by the "
+        "Carlini-Wagner L2 attack on the model's own predictions."
     )
+    parser.epilog = "The module named by --model is imported and its code is run: use this only for models of your own."
     parser.add_argument(
         "--model",
         required=True,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smart_core.cli.arguments import METHODS_HELP, add_command, add_json, add_metric, add_study, positive
+from smart_core.cli.arguments import METHODS_HELP, add_json, add_metric, add_study, positive
 from smart_core.cli.output import check_extension, check_targets, metric_cell, notes, show, stop_unless
 from smart_core.cli.terminal import running, table
 
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from smart_core.experiments.benchmark_result import Benchmark
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "benchmark", "many data sets by many methods; run again, it fits only what is new")
     parser.add_argument(
         "files",
         nargs="+",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
 from smart_core.cli.arguments import add_json
 from smart_core.cli.output import check_extension, check_targets, notes, show
@@ -11,15 +10,13 @@ from smart_core.cli.terminal import running
 from smart_core.formatting import plural
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = commands.add_parser(
-        "collect",
-        help="logits, labels, features and head of your own model on your own data, as a bundle",
-        description="Run a PyTorch model over loaders for validation and test and write a bundle with its logits, the "
-        "labels, the input of its last linear layer and that layer. Run again after a stop, it goes on there.",
-        epilog="The modules named by --model and --data are imported and their code is run.",
+    parser.description = (
+        "Run a PyTorch model over loaders for validation and test and write a bundle with its logits, the "
+        "labels, the input of its last linear layer and that layer. Run again after a stop, it goes on there."
     )
+    parser.epilog = "The modules named by --model and --data are imported and their code is run."
     parser.add_argument(
         "--model",
         required=True,

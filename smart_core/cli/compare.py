@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
-from smart_core.cli.arguments import METHODS_HELP, add_command, add_files, add_study
+from smart_core.cli.arguments import METHODS_HELP, add_files, add_study
 from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
 from smart_core.cli.terminal import running, table
 
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from smart_core.experiments.compare import Comparison, MethodResult
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "compare", "fit methods on validation and evaluate them on test: the leaderboard")
     add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_study(parser)

@@ -14,14 +14,14 @@ import sys
 import threading
 import time
 import webbrowser
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from smart_core.cli import serving
-from smart_core.cli.arguments import add_command, add_reading
+from smart_core.cli.arguments import add_reading
 from smart_core.cli.serving import Access
 from smart_core.errors import LogitFileError, SmartError
 
@@ -67,9 +67,8 @@ class Opened:
 opened = Opened()
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "dashboard", "the app in the browser, with these files loaded")
     parser.add_argument(
         "files",
         nargs="*",

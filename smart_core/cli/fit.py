@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
-from smart_core.cli.arguments import add_command, add_files
+from smart_core.cli.arguments import add_files
 from smart_core.cli.output import check_targets, notes, show
 from smart_core.cli.terminal import running
 from smart_core.formatting import plural
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "fit", "fit one method on the validation part and save it")
     add_files(parser)
     parser.add_argument(
         "--method", default="smart", help="id of the method, or of a chain such as svs+smart (default: smart)"

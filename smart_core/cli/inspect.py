@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from smart_core.cli.arguments import add_command, add_files
+from smart_core.cli.arguments import add_files
 from smart_core.cli.output import check_targets, notes, show
 from smart_core.cli.terminal import table
 from smart_core.formatting import plural
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from smart_core.data.logitset import LogitSet
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "inspect", "what a file holds: arrays, classes, accuracy, notices")
     add_files(parser)
     parser.add_argument("--by", metavar="COLUMN", help="also evaluate each slice of the test part by this column")
 

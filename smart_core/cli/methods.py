@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from smart_core.cli.arguments import add_command, add_json
+from smart_core.cli.arguments import add_json
 from smart_core.cli.output import check_targets, show
 from smart_core.cli.terminal import table
 
@@ -13,9 +13,8 @@ DESCRIBED = ("name", "default", "help", "low", "high", "choices")
 """What is told of a setting."""
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "methods", "the calibrators, and the settings of one of them")
     parser.add_argument("method", nargs="?", metavar="ID", help="show the settings of this method")
     add_json(parser)
 

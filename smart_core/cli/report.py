@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smart_core.cli.arguments import METHODS_HELP, add_command, add_files, add_metric, add_study
+from smart_core.cli.arguments import METHODS_HELP, add_files, add_metric, add_study
 from smart_core.cli.output import check_extension, check_targets, show
 from smart_core.cli.terminal import running
 
@@ -18,11 +18,8 @@ WRITING = 0.9
 """Fraction of the progress at which everything is computed."""
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(
-        commands, "report", "verdict, leaderboard and figures in one HTML file that needs nothing else"
-    )
     add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_metric(parser, "metric that methods are ranked by")

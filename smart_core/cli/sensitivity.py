@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
-from smart_core.cli.arguments import add_command, add_files, add_metric, add_study, numbers
+from smart_core.cli.arguments import add_files, add_metric, add_study, numbers
 from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
 from smart_core.cli.terminal import running, table
 from smart_core.errors import CalibrationError
@@ -18,9 +18,8 @@ SIGMA_HELP = "bandwidths, numbers separated by commas (default: 0.01,0.05,0.1,0.
 DELTA_HELP = "Charbonnier smoothings, numbers separated by commas (default: 0.001,0.01,0.1,1)"
 
 
-def add(commands: Any) -> None:
+def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
-    parser = add_command(commands, "sensitivity", "SMART over a grid of sigma and delta")
     add_files(parser)
     parser.add_argument("--sigma", type=numbers, default=None, metavar="A,B,...", help=SIGMA_HELP)
     parser.add_argument("--delta", type=numbers, default=None, metavar="A,B,...", help=DELTA_HELP)

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from threading import Event, current_thread, main_thread
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from smart_core.progress import Run
+if TYPE_CHECKING:
+    from smart_core.progress import Run
 
 BAR_WIDTH = 28
 
@@ -58,6 +59,8 @@ def running() -> Iterator[Run]:
 
     The interrupt key or SIGTERM cancels it, so that a study ends with its finished part; a second one aborts.
     """
+    from smart_core.progress import Run
+
     bar, token = ProgressBar(), Event()
 
     def press(number: int, frame: FrameType | None) -> None:
