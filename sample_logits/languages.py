@@ -201,7 +201,7 @@ def bundles(say: Say = print) -> Iterator[tuple[str, Arrays]]:
         arrays[f"{name}_labels"] = parts[name][1].astype(np.uint8)
         arrays[f"{name}_features"] = features.numpy().astype(np.float16)
     yield "languages", arrays
-    yield "choices", choices(arrays)
+    yield "languages_choices", choices(arrays)
 
 
 def choices(arrays: Arrays) -> Arrays:

@@ -44,6 +44,7 @@ SAMPLES = {
     "fashion_flsd_53": Sample("Fashion-MNIST, FLSD-53", "The same network trained on a sample-dependent focal loss."),
     "fashion_fl_3": Sample("Fashion-MNIST, FL-3", "The same network trained on a focal loss."),
     "languages": Sample("Languages", "Which of 64 languages is this word from? A small network on its letters."),
+    "languages_choices": Sample("Languages, multiple choice", "The same words with 2 to 10 languages to choose from."),
     "letters": Sample("Letters", "Capital letters described by 16 numbers, and a small network."),
     "letters_boosting": Sample("Letters, boosting", "The same letters and gradient boosting: raw scores, no features."),
     "digits": Sample("Digits", "Handwritten digits and a tiny network, small enough to attack while you watch."),

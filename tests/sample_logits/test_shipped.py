@@ -26,8 +26,9 @@ BUNDLES = {path.stem: path for path in sorted(sample_logits.FOLDER.glob("*.npz")
 MAIN = ("cifar10", "fashion", "digits")
 OF_EACH_LOSS = {stages.bundle_name(FASHION, loss) for loss in LOSSES}
 MANY_CLASSES = {"languages": 64, "letters": 26, "letters_boosting": 26}
-WITHOUT_FEATURES = ("letters_boosting",)
-EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS, *MANY_CLASSES}
+CHOICES = "languages_choices"
+WITHOUT_FEATURES = ("letters_boosting", CHOICES)
+EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS, *MANY_CLASSES, CHOICES}
 LEAST_ACCURACY = {"cifar10": 0.85, "fashion": 0.91, "digits": 0.92}
 MEGABYTE = 1_000_000
 
@@ -77,10 +78,12 @@ def test_the_folder_holds_every_sample_and_is_small() -> None:
 def test_bundle_loads_without_a_notice_and_its_head_gives_its_logits(path: Path) -> None:
     data = sc.load(path)
     # some letters occur twice in the original data
-    repeated = {"duplicate_rows"} if path.stem.startswith("letters") else set()
-    assert {notice.code for notice in data.notices} <= repeated
-    assert data.class_names is not None
-    assert len(data.class_names) == data.classes == MANY_CLASSES.get(path.stem, 10)
+    expected = {"duplicate_rows"} if path.stem.startswith("letters") else {"ragged_rows"}
+    assert {notice.code for notice in data.notices} <= (expected if path.stem in (*MANY_CLASSES, CHOICES) else set())
+    assert data.classes == MANY_CLASSES.get(path.stem, 10)
+    if path.stem != CHOICES:
+        assert data.class_names is not None
+        assert len(data.class_names) == data.classes
     assert shipped(path.stem)["test_logits"].dtype == np.float32
     if path.stem in WITHOUT_FEATURES:
         return
@@ -91,6 +94,17 @@ def test_bundle_loads_without_a_notice_and_its_head_gives_its_logits(path: Path)
         # half precision keeps 11 bits of a feature
         terms = np.abs(part.features.astype(np.float64)) @ np.abs(data.head.weight.T)
         assert (np.abs(rebuilt - part.logits) <= 2**-11 * terms + 1e-4).all()
+
+
+def test_choices_are_the_logits_of_some_languages_and_always_of_the_true_one() -> None:
+    languages, choices = shipped("languages"), shipped(CHOICES)
+    for part in ("val", "test"):
+        rows, whole = choices[f"{part}_logits"], languages[f"{part}_logits"]
+        counts = np.isfinite(rows).sum(axis=1)
+        assert (counts.min(), counts.max()) == (2, 10)
+        assert (np.isfinite(rows) == (np.arange(10) < counts[:, None])).all()
+        answer = rows[np.arange(len(rows)), choices[f"{part}_labels"]]
+        np.testing.assert_array_equal(answer, whole[np.arange(len(whole)), languages[f"{part}_labels"]])
 
 
 @pytest.mark.parametrize("name", MAIN)
