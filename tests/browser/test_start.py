@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
+from tests.data.containers import hdf5
 
 Open = Callable[..., Visit]
 
@@ -59,6 +61,28 @@ def test_a_bundle_two_files_and_a_bad_one(server: str, visit: Open, arrays: dict
     expect(again.page.get_by_role("alert").filter(has_text="broken.npz")).to_be_visible()
     expect_in_view(again, "a", 303)
     seen.clean()
+    again.clean()
+
+
+def test_one_of_several_experiments_and_a_folder(
+    server: str, visit: Open, arrays: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    experiments = {f"cifar10/{model}/{name}": array for model in ("resnet", "vit") for name, array in arrays.items()}
+    seen = visit(f"{server}/start")
+    drop(seen, {"name": "benchmark.h5", "mimeType": "application/x-hdf5", "buffer": hdf5(experiments)})
+    expect(seen.page.get_by_text("holds 2 experiments")).to_be_visible()
+    seen.page.locator(".st-key-start-group input").click()
+    seen.page.get_by_role("option", name="cifar10/vit").click()
+    expect_in_view(seen, "cifar10/vit", 303)
+    seen.clean()
+
+    for number, rows in enumerate((slice(0, 400), slice(400, None))):
+        for name, array in arrays.items():
+            np.save(tmp_path / f"{name}_{number}.npy", array[rows])
+    again = visit(f"{server}/start")
+    again.page.get_by_text("A folder of files").click()
+    again.page.locator(".st-key-start-folder input[type=file]").set_input_files(tmp_path)
+    expect_in_view(again, tmp_path.name, 303)
     again.clean()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import json
@@ -271,6 +272,15 @@ def test_zarr_groups() -> None:
     document = Document.open(Folder("x.zarr", list(content.items())))
     assert document.groups == ["a", "b"]
     np.testing.assert_array_equal(document.load(group="b").test.labels, Y[T])
+
+
+def test_zarr_in_a_notebook() -> None:
+    """Where an event loop is running already, and the store is read in this process."""
+
+    async def cell() -> int:
+        return load(Folder("x.zarr", list(zarr_store(SIDES).items())), isolated=False).classes
+
+    assert asyncio.run(cell()) == 4
 
 
 def test_a_zarr_array_that_would_be_unpickled() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -29,6 +30,7 @@ MAX_METADATA = 1 << 20
 MISSING = LogitFileError("is a zarr store, which needs the package zarr", 'install it with pip install "zarr>=3"')
 
 _loop: asyncio.AbstractEventLoop | None = None
+_one_at_a_time = threading.Lock()
 
 
 class _Inline(ThreadPoolExecutor):
@@ -132,8 +134,18 @@ async def _read(store: Any, path: str, version: Any, charge: Callable[[int], Non
 
 
 def run(coroutine: Any) -> Any:
-    """Run a coroutine of zarr to its end."""
-    if _loop is None or _loop.is_closed():
-        prepare()
-    assert _loop is not None
-    return _loop.run_until_complete(coroutine)
+    """Run a coroutine of zarr to its end; in another thread if this one has an event loop, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_here(coroutine)
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(_run_here, coroutine).result()
+
+
+def _run_here(coroutine: Any) -> Any:
+    with _one_at_a_time:
+        if _loop is None:
+            prepare()
+        assert _loop is not None
+        return _loop.run_until_complete(coroutine)
