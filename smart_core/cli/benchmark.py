@@ -21,8 +21,8 @@ def add(parser: ArgumentParser) -> None:
         "files",
         nargs="+",
         metavar="FILE",
-        help="a data set: a bundle, sample:NAME, or a folder with the files of one set, such as val.pt and test.pt; "
-        "NAME=FILE names it",
+        help="a data set: a bundle, sample:NAME, or a folder with its files, such as val.pt and test.pt; of an HDF5 "
+        "file or folder with several experiments, all; NAME=FILE names it",
     )
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_study(parser)
@@ -79,39 +79,23 @@ def run(options: Namespace) -> None:
 
 
 def load_sets(files: list[str]) -> dict[str, LogitSet]:
-    """The data sets by name; a name that occurs twice gets a number."""
-    from smart_core.data.document import load
+    """The data sets by name, every experiment of a file or folder; a name that occurs twice gets a number."""
+    from smart_core.data.document import Document
 
     sets: dict[str, LogitSet] = {}
     for given in files:
         name, equals, path = given.partition("=")
         if not equals or Path(given).exists():
             name, path = "", given
-        if Path(path).is_dir():
-            data = load(name=name or Path(path).name, **files_of_folder(Path(path)))
-        else:
-            data = load(path, name=name or None)
-        name = data.name
-        number = 2
-        while name in sets:
-            name, number = f"{data.name} ({number})", number + 1
-        sets[name] = data
+        document = Document.open(path)
+        for group in document.groups or (None,):
+            data = document.load(group=group)
+            title = " ".join(part for part in (name, group or "") if part) or data.name
+            own, number = title, 2
+            while own in sets:
+                own, number = f"{title} ({number})", number + 1
+            sets[own] = data
     return sets
-
-
-def files_of_folder(folder: Path) -> dict[str, Any]:
-    """The files of a folder as arguments of `load`: `val...` and `test...` files as the two parts, others together."""
-    from smart_core.errors import LogitFileError
-
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    val, test = (
-        [path for path in files if path.stem.lower().startswith(words)] for words in (("val", "valid"), ("test",))
-    )
-    if val and test:
-        return {"val": val, "test": test}
-    if not files:
-        raise LogitFileError("the folder has no files", "give a folder with the files of one set", file=folder.name)
-    return {"source": files}
 
 
 def benchmark_text(result: Benchmark) -> str:

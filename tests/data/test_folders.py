@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from smart_core.cli import main
+from smart_core.cli.benchmark import load_sets
 from smart_core.data import Document, load
 from smart_core.data.experiments import experiments, shard_of
 from smart_core.data.source import Folder
@@ -355,3 +356,12 @@ def test_how_to_read_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "4 classes" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["inspect", str(path), "--labels-start-at", "2"])
+
+
+def test_a_benchmark_takes_every_experiment(tmp_path: Path) -> None:
+    (tmp_path / "benchmark.h5").write_bytes(calarena())
+    save(tmp_path / "one", **SIDES)
+    sets = load_sets([f"mine={tmp_path / 'benchmark.h5'}", str(tmp_path / "one"), f"{tmp_path / 'one'}"])
+    names = ["mine cifar10/resnet50", "mine cifar10/vit_b", "mine svhn/resnet50", "one", "one (2)"]
+    assert list(sets) == names
+    np.testing.assert_array_equal(sets["one"].test.logits, Z[T])
