@@ -43,7 +43,7 @@ def one_chunk_h5(megabytes: int = 1500) -> bytes:
     return stream.getvalue()
 
 
-def zeros_h5(chunks: int = 250) -> bytes:
+def zeros_h5(chunks: int = 100) -> bytes:
     """Each chunk is a megabyte of zeros, deflated to a kilobyte."""
     stream = io.BytesIO()
     block = zlib.compress(bytes(1 << 20), 9)
@@ -55,7 +55,7 @@ def zeros_h5(chunks: int = 250) -> bytes:
     return stream.getvalue()
 
 
-def many_groups_h5(count: int = 20_000) -> bytes:
+def many_groups_h5(count: int = 5_000) -> bytes:
     stream = io.BytesIO()
     with h5py.File(stream, "w", libver="latest") as file:
         for number in range(count):
@@ -102,7 +102,7 @@ def own_names_jsonl(records: int = 70_000) -> bytes:
 
 
 def empty_objects_json() -> bytes:
-    return b"[" + b"[{}]," * 10_000_000 + b"{}]"
+    return b"[" + b"[{}]," * 7_000_000 + b"{}]"
 
 
 def one_wide_row_jsonl(rows: int = 60_000) -> bytes:
@@ -129,7 +129,7 @@ CONTAINER_BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "unwritten.h5": (unwritten_h5, CLAIM),
     "chunk.h5": (one_chunk_h5, f"{CLAIM}|{LARGE}"),
     "zeros.h5": (zeros_h5, f"{CLAIM}|{LARGE}|LogitSet"),
-    "groups.h5": (many_groups_h5, f"holds 20,000 experiments|{TIME}"),
+    "groups.h5": (many_groups_h5, f"holds 5,000 experiments|{TIME}"),
     "links.h5": (linked_h5, "refers to another file"),
     "unwritten.zip": (unwritten_zarr, CLAIM),
     "chunk.zip": (large_chunk_zarr, f"{LARGE}|cannot be read"),
