@@ -28,6 +28,19 @@ SOURCES = {
         "data = sc.from_sklearn(model, X_val, y_val, X_test, y_test)\n"
         'sc.data.save_bundle(data, "bundle.npz")',
     ),
+    "PyTorch Lightning": (
+        "A folder of pieces: what a BasePredictionWriter saves on each rank, joined in the order of its batch_indices.",
+        'torch.save(predictions, folder / f"predictions_{trainer.global_rank}.pt")\n'
+        'torch.save(batch_indices, folder / f"batch_indices_{trainer.global_rank}.pt")\n'
+        'np.save(folder / "labels.npy", labels)  # unless each batch has its own',
+    ),
+    "Many models in one HDF5 file": (
+        "A group per data set and model; after the upload, one of them is chosen.",
+        'with h5py.File("benchmark.h5", "a") as file:\n'
+        '    group = file.create_group(f"{dataset}/{model}")\n'
+        '    group["probas_cal"], group["labels_cal"] = p_val, y_val\n'
+        '    group["probas_test"], group["labels_test"] = p_test, y_test',
+    ),
     "Arrays": (
         "Logits have a row per sample and a column per class; -inf where a row does not have a class.",
         "import numpy as np\n\n"

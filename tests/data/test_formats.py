@@ -9,6 +9,7 @@ import json
 import lzma
 import time
 
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -299,11 +300,47 @@ def test_missing_entries_of_arrow_tables():
 
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_ragged_lists_are_located(chunks):
-    rows = [*map(list, Z[:50]), [1.0, 2.0], *map(list, Z[:9])]
+    rows = [*map(list, Z[:50]), None, *map(list, Z[:9])]
     table = pa.table({"logits": pa.array(rows), "labels": Y})
     table = pa.concat_tables([table.slice(i * 20, 20) for i in range(3)]) if chunks == 3 else table
     with pytest.raises(LogitFileError, match=r"column 'logits' holds lists of unequal length, the first at row 50 "):
         load(arrow_bytes(table, "file"), name="a.arrow")
+
+
+RAGGED = [list(map(float, z[: 2 + number % 3])) for number, z in enumerate(Z)]
+PADDED = np.where(np.arange(4) < 2 + np.arange(60)[:, None] % 3, Z, -np.inf)
+RAGGED_FILES = {
+    "parquet": lambda: arrow_bytes(pa.table({"logits": RAGGED, "label": Y % 2}), "parquet"),
+    "arrow": lambda: arrow_bytes(
+        pa.concat_tables([pa.table({"logits": RAGGED[i::3], "label": (Y % 2)[i::3]}) for i in range(3)]), "stream"
+    ),
+    "jsonl": lambda: json_lines([{"logits": z, "label": int(y) % 2} for z, y in zip(RAGGED, Y, strict=True)]),
+    "json": lambda: json.dumps({"logits": RAGGED, "labels": (Y % 2).tolist()}).encode(),
+    "pkl": lambda: pickled({"logits": RAGGED, "labels": (Y % 2).tolist()}),
+    "h5": lambda: hdf5({"logits": ragged_dataset(RAGGED), "labels": Y % 2}),
+}
+
+
+def ragged_dataset(rows):
+    made = np.empty(len(rows), dtype=object)
+    made[:] = [np.array(row) for row in rows]
+    return made.astype(h5py.vlen_dtype(np.float64))
+
+
+@pytest.mark.parametrize("extension", RAGGED_FILES)
+def test_rows_with_different_numbers_of_classes(extension):
+    data = load(RAGGED_FILES[extension](), name=f"a.{extension}")
+    found = np.concatenate([data.validation.logits, data.test.logits])
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(PADDED, axis=0), rtol=1e-6)
+    assert "ragged_rows" in codes(data)
+
+
+def test_probabilities_with_different_numbers_of_classes():
+    rows = [list(np.exp(z) / np.exp(z).sum()) for z in RAGGED]
+    data = load(json_lines([{"probs": z, "label": 0} for z in rows]), name="a.jsonl")
+    found = np.exp(np.concatenate([data.validation.logits, data.test.logits]))
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+    assert (found == 0).sum() == np.isinf(PADDED).sum()
 
 
 def test_long_texts_are_cut_with_a_notice():

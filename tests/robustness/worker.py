@@ -83,11 +83,13 @@ def sound(data: sc.LogitSet) -> str:
 
     wrong = []
     for part in (data.validation, data.test):
-        if not np.isfinite(part.logits).all():
-            wrong.append("logits are not finite")
+        if part.kind == "logits" and not np.isfinite(part.logits.max(axis=1)).all():
+            wrong.append("a row of logits has no finite maximum")
+        if np.isnan(part.logits).any():
+            wrong.append("logits are NaN")
         if part.features is not None and not np.isfinite(part.features).all():
             wrong.append("features are not finite")
-        if len(part) == 0 or part.classes < 2:
+        if len(part) == 0 or (part.kind == "logits" and part.classes < 2):
             wrong.append("nothing to calibrate")
     if not data.name.isprintable():
         wrong.append("the name has control characters")

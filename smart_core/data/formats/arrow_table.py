@@ -10,7 +10,8 @@ import pyarrow.compute
 import pyarrow.parquet
 from pyarrow import types
 
-from smart_core.data.formats.limits import check_width, text_array
+from smart_core.data.formats.limits import Budget, check_width, text_array
+from smart_core.data.formats.ragged import padded
 from smart_core.data.formats.raw import Column, RawFile, Source
 from smart_core.data.logitset import Array, Notice
 from smart_core.errors import LogitFileError
@@ -75,6 +76,11 @@ def _is_usable(kind: Any) -> bool:
 
 
 def _values(file: str, column: Any, notices: list[Notice], label: str) -> Array:
+    if _is_list(column.type) and types.is_floating(column.type.value_type) and not column.null_count:
+        lengths = pyarrow.compute.list_value_length(column).to_numpy()
+        if len(lengths) and lengths.min() < lengths.max():
+            flat = pyarrow.compute.list_flatten(column).to_numpy()
+            return padded(Budget(file, flat.nbytes), label, np.split(flat, lengths.cumsum()[:-1]))
     pieces: list[Array] = []
     rows = 0
     for chunk in [chunk for chunk in column.chunks if len(chunk)] or [pyarrow.array([], column.type)]:
