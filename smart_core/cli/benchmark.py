@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from smart_core.cli.arguments import METHODS_HELP, add_json, add_metric, add_study, positive
 from smart_core.cli.output import check_extension, check_targets, metric_cell, notes, show, stop_unless
