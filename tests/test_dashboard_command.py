@@ -25,7 +25,7 @@ from smart_core.cli.dashboard import MALLOC, MAX_SETS, Given, address, is_loopba
 from smart_core.cli.serving import Access
 from smart_core.data.document import load_call
 from smart_core.data.samples import sample_names
-from smart_core.workspace import Limits, Store
+from smart_core.export.workspaces import Limits, Store
 from tests.calibrators.problems import over_confident
 from tests.conftest import ROOT
 

@@ -15,8 +15,8 @@ from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, 
 from smart_core import LogitSet, load
 from smart_core.errors import WorkspaceError
 from smart_core.experiments.benchmark_records import Record, RecordFile
-from smart_core.workspace import Store, StoredDict
-from smart_core.workspace.items import Shelf
+from smart_core.export.workspaces import Store, StoredDict
+from smart_core.export.workspaces.items import Shelf
 
 MAX_RECORDS = 100_000
 """Finished fits of benchmarks."""

@@ -19,8 +19,8 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.data.document import load_call
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.benchmark_records import RecordFile
-from smart_core.workspace import BoundedDict
-from smart_core.workspace.store import new_id
+from smart_core.export.workspaces import BoundedDict
+from smart_core.export.workspaces.store import new_id
 
 # Keys of st.session_state. Keys of widgets that one page alone draws are written on that page.
 SESSION = "session"  # the Session object

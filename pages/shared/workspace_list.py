@@ -15,9 +15,9 @@ from pages.shared import session, workspaces
 from pages.shared.components import plain_text
 from smart_core.cli.dashboard import opened
 from smart_core.errors import WorkspaceError
+from smart_core.export.workspaces import Entry
+from smart_core.export.workspaces.store import LONGEST_NAME
 from smart_core.formatting import bytes_text, duration, plural
-from smart_core.workspace import Entry
-from smart_core.workspace.store import LONGEST_NAME
 
 MAX_RECENT = 3
 """Workspaces that Start offers."""

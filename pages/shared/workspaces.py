@@ -16,8 +16,8 @@ from pages.shared import saved_items, session
 from pages.shared.jobs import WatchedJobs
 from pages.shared.session import Session
 from smart_core.cli.dashboard import opened
-from smart_core.workspace import BoundedDict, ReadOnlyDict, StoredDict
-from smart_core.workspace.store import new_id
+from smart_core.export.workspaces import BoundedDict, ReadOnlyDict, StoredDict
+from smart_core.export.workspaces.store import new_id
 
 PARAMETER = "workspace"
 """The query parameter that names the workspace."""

@@ -45,7 +45,7 @@ def add(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """Collect and write the bundle."""
     from smart_core.attacks.inputs import build_model, load_weights, made_by
-    from smart_core.collecting import collect
+    from smart_core.data.collecting import collect
     from smart_core.device import resolve_device
 
     check_extension("--out", options.out, ".npz")

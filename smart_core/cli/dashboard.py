@@ -27,7 +27,7 @@ from smart_core.errors import LogitFileError, SmartError
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import LogitSet
-    from smart_core.workspace import Store
+    from smart_core.export.workspaces import Store
 
 FIRST_PORT, PORTS_TRIED = 8501, 100
 SHOW_ATTEMPTS = 600

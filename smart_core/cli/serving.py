@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from smart_core.errors import SmartError, WorkspaceError
 
 if TYPE_CHECKING:
-    from smart_core.workspace import Store
+    from smart_core.export.workspaces import Store
 
 FOLDER_VARIABLE, TOKEN_VARIABLE = "SMART_WORKSPACE_DIR", "SMART_TOKEN"
 """Environment variables with the meaning of `--workspace-dir` and `--token`."""
@@ -168,7 +168,7 @@ def open_store(options: Namespace, shared: bool) -> Store | None:
     folder = folder_of(options)
     if folder is None:
         return None
-    from smart_core.workspace import Limits, Store
+    from smart_core.export.workspaces import Limits, Store
 
     def limit(given: float | None, default: float) -> int | None:
         chosen = given or (default if shared else None)

@@ -20,8 +20,8 @@ from pages.shared.components import plain_text
 from pages.shared.jobs import Job, JobList, JobQueue
 from pages.shared.session import Session
 from smart_core.errors import SmartError
+from smart_core.export.workspaces import BoundedDict
 from smart_core.progress import Run
-from smart_core.workspace import BoundedDict
 from tests.app.driver import open_page
 
 

@@ -18,7 +18,7 @@ from pages.shared import workspaces
 from pages.shared.navigation import ORDER
 from pages.shared.session import LeaderboardRow, LoadedDataset, Split, row_key
 from smart_core.cli.dashboard import Given, opened
-from smart_core.workspace import Limits, Store
+from smart_core.export.workspaces import Limits, Store
 from tests.app.driver import click, load_own_file, open_page, session_of, text_of
 from tests.conftest import ROOT
 

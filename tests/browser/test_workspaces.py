@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import expect
 
 import smart_core as sc
-from smart_core.workspace import Store
+from smart_core.export.workspaces import Store
 from tests.browser.conftest import PATIENCE, Visit, _wait_until_up
 from tests.conftest import ROOT
 from tests.robustness.sessions_server import free_port

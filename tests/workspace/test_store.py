@@ -17,10 +17,10 @@ import pytest
 import smart_core as sc
 from smart_core.errors import WorkspaceError
 from smart_core.experiments import SeedTable
-from smart_core.workspace import Limits, Store, StoredDict
-from smart_core.workspace import store as store_module
-from smart_core.workspace.items import Shelf
-from smart_core.workspace.store import INDEX, MIGRATIONS, is_id, new_id
+from smart_core.export.workspaces import Limits, Store, StoredDict
+from smart_core.export.workspaces import store as store_module
+from smart_core.export.workspaces.items import Shelf
+from smart_core.export.workspaces.store import INDEX, MIGRATIONS, is_id, new_id
 from tests.conftest import ROOT
 
 
@@ -227,7 +227,7 @@ def test_two_processes_write_to_one_workspace(store: Store) -> None:
 import sys
 from pathlib import Path
 import numpy as np
-from smart_core.workspace import Store
+from smart_core.export.workspaces import Store
 store, own = Store(Path({str(store.folder)!r})), int(sys.argv[1])
 for number in range(60):
     store.put({id!r}, "row", f"both {{number % 7}}", {{"by": own, "array": np.full(5000, number % 5)}})

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from smart_core.errors import WorkspaceError
-from smart_core.workspace import Store
-from smart_core.workspace.items import Shelf, StoredDict
+from smart_core.export.workspaces import Store
+from smart_core.export.workspaces.items import Shelf, StoredDict
 from tests.conftest import COUNTED, ROOT
 from tests.robustness.test_faults import Disk
 from tests.workspace.writer import KEYS, WORKSPACE, value
@@ -132,7 +132,7 @@ import resource, signal, sys
 from pathlib import Path
 import numpy as np
 from smart_core.errors import WorkspaceError
-from smart_core.workspace import Store
+from smart_core.export.workspaces import Store
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = Store(Path({str(tmp_path)!r}))
 for limit in range(0, 200_000, 3_000):
@@ -162,7 +162,7 @@ for limit in range(0, 200_000, 3_000):
 
 
 def test_a_locked_database_is_waited_for_and_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smart_core.workspace.store.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("smart_core.export.workspaces.store.BUSY_SECONDS", 0.2)
     store, other = Store(tmp_path), Store(tmp_path)
     id = store.create("locked")
     rows: StoredDict[Any] = StoredDict(5, Shelf(store, id, "row"))
@@ -185,7 +185,7 @@ def test_errors_of_the_disk_are_one_sentence(tmp_path: Path, monkeypatch: pytest
     def fail(*arguments: Any) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), "a path that tells the user nothing")
 
-    monkeypatch.setattr("smart_core.workspace.codec.sync", fail)
+    monkeypatch.setattr("smart_core.export.workspaces.codec.sync", fail)
     with pytest.raises(WorkspaceError) as told:
         store.put(id, "row", "a", np.zeros(9000))
     assert str(told.value) == f"The workspace could not be saved: {os.strerror(errno.EIO)}."

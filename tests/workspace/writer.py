@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.workspace.store import Store
+from smart_core.export.workspaces.store import Store
 
 WORKSPACE = "w" * 32
 KEYS = "abcdef"

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from smart_core.collecting.batches import inputs_and_labels, run_model
-from smart_core.collecting.head import Observer, head_of
-from smart_core.collecting.spool import Spool, remove
+from smart_core.data.collecting.batches import inputs_and_labels, run_model
+from smart_core.data.collecting.head import Observer, head_of
+from smart_core.data.collecting.spool import Spool, remove
 from smart_core.data.document import from_arrays
 from smart_core.data.logitset import Head, LogitSet
 from smart_core.data.saving import atomic_write, write_npz

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smart_core.collecting.adapters import from_predictions, from_sklearn
-from smart_core.collecting.collect import collect
+from smart_core.data.collecting.adapters import from_predictions, from_sklearn
+from smart_core.data.collecting.collect import collect
 
 __all__ = ["collect", "from_predictions", "from_sklearn"]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, Generic, TypeVar
 
 from smart_core.errors import WorkspaceError
-from smart_core.workspace.codec import NotKept
-from smart_core.workspace.store import Store
+from smart_core.export.workspaces.codec import NotKept
+from smart_core.export.workspaces.store import Store
 
 Value = TypeVar("Value")
 

@@ -5,7 +5,7 @@ into what the store keeps, with the trees and parts of the workspace file (`smar
 has the dictionaries that read an item from the store when it is first used and save it when it is set.
 """
 
-from smart_core.workspace.items import BoundedDict, ReadOnlyDict, StoredDict
-from smart_core.workspace.store import Entry, Limits, Store
+from smart_core.export.workspaces.items import BoundedDict, ReadOnlyDict, StoredDict
+from smart_core.export.workspaces.store import Entry, Limits, Store
 
 __all__ = ["BoundedDict", "Entry", "Limits", "ReadOnlyDict", "Store", "StoredDict"]

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from smart_core.errors import WorkspaceError
+from smart_core.export.workspaces.codec import Codec, Encoded
 from smart_core.formatting import bytes_text
-from smart_core.workspace.codec import Codec, Encoded
 
 MIGRATIONS = (
     """
