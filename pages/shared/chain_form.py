@@ -15,15 +15,16 @@ def chain_form(data: LogitSet) -> str | None:
     st.markdown("**Chain**: the second method is fitted on the log-probabilities that the first one gives.")
     usable = [id for id in methods() if id != "vanilla" and unavailable(id, data) is None]
     last = [id for id in usable if "head" not in methods()[id].needs]
-    if data.kind != "logits":
-        st.caption("Chains need logits.")
+    reason = unavailable(f"ts{CHAINED}smart", data)
+    if reason is not None:
+        st.caption(f"A chain {reason}.")
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         first, second = (
             st.selectbox(
                 words,
                 ids,
-                index=ids.index(default),
+                index=ids.index(default) if default in ids else 0,
                 format_func=lambda id: methods()[id].label,
                 key=key,
                 persist_state="session",

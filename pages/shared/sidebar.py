@@ -31,7 +31,7 @@ def draw(page: st.Page) -> DeltaGenerator:
             _data_set()
         st.selectbox(
             "Primary metric",
-            HEADLINE,
+            _metrics(),
             format_func=lambda name: METRICS[name].label,
             key=session.METRIC,
             persist_state="session",
@@ -57,6 +57,15 @@ def sizes() -> str:
     data, split = datasets.current(), _custom_split()
     text = f"fitted on **{len(data.validation):,}**, tested on **{len(data.test):,}** samples"
     return f"{text}  \n{split}" if split else text
+
+
+def _metrics() -> list[str]:
+    """Return the metrics to rank by: confidences without logits have no classwise ones."""
+    alone = not datasets.empty() and datasets.current().kind == "confidence"
+    names = [name for name in HEADLINE if not (alone and METRICS[name].classwise)]
+    if st.session_state.get(session.METRIC, names[0]) not in names:
+        st.session_state[session.METRIC] = names[0]
+    return names
 
 
 def draw_link(place: DeltaGenerator) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
 from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
 from pages.shared import quick_fit
 from pages.shared.navigation import NEEDS_LOGITS
 from pages.shared.session import NEXT_DATASET, LoadedDataset
+from pages.shared.sources import SOURCES
 from tests.app.driver import click, open_page, plain_ece, run_code, session_of, text_of
 
 
@@ -89,3 +93,32 @@ def test_start_shows_a_repair_and_where_files_come_from(path: Path) -> None:
     assert f"**After {sc.calibrators.methods()[quick_fit.method(sc.load(path))].label}" in text_of(app)
     app.selectbox(key="source").set_value("Confidences without logits").run()
     assert 'table.to_csv("judge.csv", index=False)' in "\n".join(block.value for block in app.code)
+
+
+def test_classwise_metrics_are_not_offered(path: Path) -> None:
+    app = opened("compare", path)
+    assert "cwECE" not in app.sidebar.selectbox(key="metric").options
+    app = open_page("compare", metric="cece")
+    assert "cwECE" in app.sidebar.selectbox(key="metric").options
+    session_of(app).datasets["judge"] = LoadedDataset(sc.load(path), "judge", {"whole": [str(path)]})
+    app.session_state[NEXT_DATASET] = "judge"
+    app.run()
+    assert not app.exception
+    assert app.sidebar.selectbox(key="metric").value == "ece"
+
+
+@pytest.mark.parametrize("source", [name for name, (_, code) in SOURCES.items() if code.startswith("import")])
+def test_the_lines_that_make_a_file_run(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    z, y, x = rng.normal(size=(60, 3)), rng.integers(0, 3, 60), rng.normal(size=(60, 2))
+    loader = [(torch.randn(20, 4), torch.arange(20) % 3)]
+    names = {
+        "model": LogisticRegression().fit(x, y) if source.startswith("scikit") else torch.nn.Linear(4, 3),
+        **{"val_loader": loader, "test_loader": loader, "validation": (z, y), "test": (z, y)},
+        **{"trainer": SimpleNamespace(predict=lambda rows: rows), "z_val": z, "y_val": y, "z_test": z, "y_test": y},
+        **{"X_val": x, "X_test": x, "confidence": rng.random(60), "prediction": y, "label": y[::-1], "site": y},
+    }
+    exec(SOURCES[source][1], names)
+    (written,) = [each for each in tmp_path.iterdir() if each.is_file()]
+    assert sc.load(written).kind == ("confidence" if written.suffix == ".csv" else "logits")
