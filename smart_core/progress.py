@@ -76,12 +76,15 @@ class Run:
             start, stop = self.span
             self.progress(start + (stop - start) * min(max(fraction, 0.0), 1.0), message)
 
-    def part(self, start: float, stop: float) -> Run:
-        """The same computation with its progress mapped to the interval from `start` to `stop` of this one."""
+    def part(self, start: float, stop: float, *, traced: bool = True) -> Run:
+        """The same computation with its progress mapped to the interval from `start` to `stop` of this one.
+
+        A stage that is not `traced` records nothing.
+        """
         low, high = self.span
         width = high - low
         child = Run(self.progress, self.cancel, span=(low + width * start, low + width * stop))
-        child.trace = self.trace
+        child.trace = self.trace if traced else None
         return child
 
     def each(self, items: Sequence[T], weights: Sequence[float] | None = None) -> Iterator[tuple[T, Run]]:

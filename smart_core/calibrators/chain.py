@@ -227,7 +227,7 @@ class Chain(Composite):
 
     def _fit(self, data: FitData, run: Run) -> None:
         first, second = self.parts_.values()
-        first._fit_rows(data, run.part(0.0, 0.5))
+        first._fit_rows(data, run.part(0.0, 0.5, traced=False))
         logits = outputs(first, data, run.part(0.5, 0.5))
         second._fit_rows(replace(data, logits=logits), run.part(0.5, 1.0))
         self.features_used_ = first.features_used_ or second.features_used_

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from smart_core.calibrators.refined import LEAST_ROWS, MOST_CLASSES_OF_SMS
 from smart_core.calibrators.registry import CHAINED
 from smart_core.data.logitset import LogitSet
 
@@ -30,10 +31,20 @@ FIT: Mapping[str, Prediction] = {
     "irm": lambda n, k: 0.003 + 8e-8 * n * k,
     "logitclip": lambda n, k: 0.003 + 6.5e-8 * n * k,
     "iop": lambda n, k: 0.15 + 1.2e-4 * n + 6e-8 * n * k,
+    "refined": lambda n, k: _refined(n, k),
     "bbq": lambda n, k: 0.004 + 9e-6 * n,
     "smart": lambda n, k: 0.03 + 7e-6 * n + 1.2e-8 * n * k,
 }
 """Method -> seconds of a fit on n samples of k classes. The methods that are not listed solve for a few numbers."""
+
+
+def _refined(n: float, k: float) -> float:
+    """Six fits of each candidate, and twelve of SMART; with few rows for each class, six of SMART."""
+    if n < LEAST_ROWS * k:
+        return 6.0 * FIT["smart"](n, k)
+    candidates = ("iop", "svs", "sms") if k <= MOST_CLASSES_OF_SMS else ("iop", "svs")
+    return 6.0 * sum(FIT[id](n, k) for id in candidates) + 12.0 * FIT["smart"](n, k)
+
 
 BATCHED = 0.6
 """A fit of SMART in a batch of many takes this share of a single one."""

@@ -10,7 +10,12 @@ from smart_core.calibrators.base import TWO_CLASSES
 
 ALL = [id for id, method in methods().items() if TWO_CLASSES not in method.needs]
 """Methods for any number of classes; the others have tests of their own."""
-QUICK: dict[str, dict[str, Any]] = {"smart": {"epochs": 60}, "gc": {"partitions": 3}, "iop": {"epochs": 40}}
+QUICK: dict[str, dict[str, Any]] = {
+    "smart": {"epochs": 60},
+    "gc": {"partitions": 3},
+    "iop": {"epochs": 40},
+    "refined": {"folds": 2},
+}
 """Settings that keep the shared tests short; what they assert does not depend on these."""
 
 _MADE: dict[tuple[Any, ...], Calibrator] = {}

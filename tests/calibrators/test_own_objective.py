@@ -123,6 +123,7 @@ OBJECTIVES: dict[str, tuple[Callable[[Rows, Problem], float], Callable[[Problem]
     "dac": (nll, tempered),
     "logitclip": (ece, the_model),
     "iop": (nll, tempered),
+    "refined": (charbonnier, tempered),
 }
 """Method -> what its fit makes small on validation, and the neutral map of its family."""
 
