@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, navigation, resume, session, studies
+from pages.shared import cache, charts, datasets, leaderboard, navigation, resume, session, studies, tables
 from pages.shared.components import IN_URL, empty_state, python_code
 from pages.shared.glossary import note, say
 from pages.shared.verdicts import hardness_verdict
@@ -16,6 +16,7 @@ from smart_core import LogitSet
 from smart_core.attacks import carlini_wagner_l2
 from smart_core.figures import hardness_scatter
 from smart_core.fitting.indicators import INDICATORS
+from smart_core.formatting import plural
 from smart_core.progress import Run
 
 navigation.enter()
@@ -103,6 +104,19 @@ def sample_with_distances() -> str | None:
     return next((name for name in datasets.samples() if datasets.as_loaded(name).test.cw_l2 is not None), None)
 
 
+def list_selected(event: Any) -> None:
+    """List the samples in the box that was drawn."""
+    picked = {int(np.ravel(point["customdata"])[0]) for point in event.selection.points if "customdata" in point}
+    if not picked:
+        note("Drag a box over the points to list their samples.")
+        return
+    rows, model = np.array(sorted(picked)), cache.uncalibrated(data)
+    smart = leaderboard.fitted(data).get("smart")
+    st.markdown(f"**{plural(len(rows), 'selected sample')}**")
+    distances = {"C&W L2 distance": np.asarray(source.test.cw_l2)}
+    tables.samples(data, rows, model, model if smart is None else smart.evaluations[0], distances)
+
+
 data = datasets.current()
 st.title("Hardness")
 say("Does the margin tell how hard a sample is, as measured by its C&W distance?")
@@ -137,7 +151,9 @@ else:
     )
     hardness = cache.hardness(source, indicator, attacked)
     st.markdown(f"##### {hardness_verdict(hardness)}")
-    charts.show(hardness_scatter(hardness, **charts.look(data, indicator)), "hardness")
+    chart = hardness_scatter(hardness, **charts.look(data, indicator))
+    chart.figure.update_layout(dragmode="select")
+    charts.show(chart, "hardness", on_select="rerun", selection_mode="box", below=list_selected)
     missing = f" Not drawn: {hardness.missing}." if hardness.missing else ""
     note(
         "In parentheses: 95\u00a0% bootstrap intervals. The paper reports r = 0.68 between margin and distance on "

@@ -65,6 +65,9 @@ def choose_edges(evaluation: Evaluation) -> Edges:
 def choose_methods(labels: dict[str, str], fitting: bool) -> tuple[str, str]:
     """Ask for the two methods to compare. While the first fits run, the second is the latest that has finished."""
     ids = list(labels)
+    changed = [id for id in session.newly_selected("margin-groups") if id in ids and id != "vanilla"]
+    if changed and "after" in st.session_state:
+        st.session_state["after"] = changed[0]
     wanted = [id for id in (*session.selected(), "smart", ids[-1]) if id in ids and id != "vanilla"]
     latest = wanted[0] if wanted else ids[-1]
     if len(ids) == 1 or (fitting and "after" not in st.session_state):
@@ -74,6 +77,18 @@ def choose_methods(labels: dict[str, str], fitting: bool) -> tuple[str, str]:
         before = st.selectbox("Before", ids, key="before", **common)
         after = st.selectbox("After", ids, index=ids.index(latest), key="after", **common)
     return before, after
+
+
+def list_cell(event: Any) -> None:
+    """Explain the colours, and list the samples of the clicked cell."""
+    note("Orange: overconfident. Blue: underconfident. Click a cell to list its samples.")
+    if event.selection.points:
+        group, cell = (int(value) for value in event.selection.points[0]["customdata"][:2])
+        rows = samples_in(evaluations[after], edges.values, bins, group=group, confidence_bin=cell)
+        span = margin_text(edges.values[group], edges.values[group + 1], " to ", 2)
+        share = f"{percent(cell / bins)} to {percent((cell + 1) / bins)}"
+        st.markdown(f"**Margin {span}, confidence {share}: {plural(len(rows), 'sample')}**")
+        tables.samples(data, rows, evaluations[before], evaluations[after])
 
 
 bins, data = session.bins(), datasets.current()
@@ -121,8 +136,7 @@ with left:
     key = hashlib.sha256(f"{data.content_hash} {after} {edges.values} {bins}".encode()).hexdigest()[:12]
     with st.container(key="gap"):
         heatmap = gap_heatmap(evaluations[after], edges.values, bins, **look)
-        points = charts.show(heatmap, f"gap-{key}", on_select="rerun").selection.points
-    note("Orange: overconfident. Blue: underconfident. Click a cell to list its samples.")
+        charts.show(heatmap, f"gap-{key}", on_select="rerun", below=list_cell)
 with right:
     st.subheader("Confidence change by margin")
     if fitted.keys() - {"vanilla"}:
@@ -133,14 +147,6 @@ with right:
         note("Change from the uncalibrated model. Dotted: the change that would close the gap.")
     else:
         note("Appears when a method is fitted.")
-
-if points:
-    group, cell = (int(value) for value in points[0]["customdata"][:2])
-    rows = samples_in(evaluations[after], edges.values, bins, group=group, confidence_bin=cell)
-    span = margin_text(edges.values[group], edges.values[group + 1], " to ", 2)
-    share = f"{percent(cell / bins)} to {percent((cell + 1) / bins)}"
-    st.subheader(f"Margin {span}, confidence {share}: {plural(len(rows), 'sample')}")
-    tables.samples(data, rows, evaluations[before], evaluations[after])
 
 row = leaderboard.row(data, after)
 python_code(

@@ -78,6 +78,8 @@ if not grouped:
     offer_groups(same_classes)
 
 usable = [id for id in methods() if id != "vanilla" and unavailable(id, data) is None]
+if (picked := [id for id in session.newly_selected("shift") if id in usable]) and "shift-methods" in st.session_state:
+    st.session_state["shift-methods"] = picked
 with st.container(border=True):
     chosen = st.multiselect(
         "Methods",

@@ -11,6 +11,7 @@ from pages.shared.glossary import note, say
 from pages.shared.urls import DEFAULT_SEEDS
 from pages.shared.verdicts import outside_note, temperature_verdict
 from smart_core import LogitSet
+from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.experiments.running import fit_method
 from smart_core.figures import temperature_chart
@@ -80,6 +81,14 @@ def ts_temperature(data: LogitSet) -> float | None:
     return float(np.asarray(result.calibrators[0].temperatures(data.test.logits[:1]))[0])
 
 
+def selected_curves(data: LogitSet, indicator: str) -> dict[str, TemperatureCurve]:
+    """Return the curves of the other methods that are selected on Compare and have a temperature per sample."""
+    fitted = leaderboard.fitted(data)
+    varying = [id for id in session.selected() if id in fitted and id not in ("vanilla", "ts", "smart")]
+    rows = [fitted[id] for id in varying if isinstance(fitted[id].calibrators[0], TemperatureCalibrator)]
+    return {row.label: cache.temperature_curve(data, row.calibrators, indicator) for row in rows[: MAX_SETS - 1]}
+
+
 bins, data = session.bins(), datasets.current()
 st.title("Temperature curve")
 say("Which temperature does SMART give each sample?")
@@ -138,7 +147,12 @@ if curves:
     first = next(iter(curves))
     whose = f"{plain_text(first)}: " if len(sets) > 1 else ""
     st.markdown(f"##### {whose}{temperature_verdict(curves[first], ts.get(first))}")
-    charts.show(temperature_chart(curves, ts or None, **charts.look(data, indicator)), "temperature")
+    if len(sets) == 1 and (others := selected_curves(data, indicator)):
+        one = {"SMART": curves[first], **others}
+        chart = temperature_chart(one, ts.get(first), **charts.look(data, indicator))
+    else:
+        chart = temperature_chart(curves, ts or None, **charts.look(data, indicator))
+    charts.show(chart, "temperature")
     # only with one curve is there one validation set, and so one outer 1 %
     lighter = "; lighter: the outer 1\u00a0% of validation at either end" if len(curves) == 1 else ""
     note(

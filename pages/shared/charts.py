@@ -31,8 +31,12 @@ def show(
     *,
     on_select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
     selection_mode: Literal["points", "box", "lasso"] = "points",
+    below: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Draw a chart with its text alternative, and below it its numbers as a table; return the selection."""
+    """Draw a chart with its text alternative, and below it its numbers as a table; return the selection.
+
+    `below` is given the selection and draws what belongs right below the chart.
+    """
     image = IMAGES[st.session_state.get(f"{key}-picture") or "SVG"]
     event = st.plotly_chart(
         chart.figure,
@@ -43,6 +47,8 @@ def show(
         config={"displaylogo": False, "toImageButtonOptions": {**image, "filename": chart.name}},
         alt=chart.alt,
     )
+    if below is not None:
+        below(event)
     with st.expander("The numbers of this chart"):
         st.caption(chart.alt)
         tables.show(chart.table, f"{key}-table", chart.name)

@@ -1,4 +1,4 @@
-"""Downloads of what was computed on a data set: tables of the leaderboard, and the report."""
+"""Downloads of what was computed on a data set: tables of the leaderboard, the report, and all figures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from smart_core.evaluation import METRICS
 from smart_core.experiments import Comparison
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.export import comparison_csv, comparison_json, comparison_latex
-from smart_core.report import Findings, report_html
+from smart_core.report import Findings, figures_html, report_html
 from smart_core.report.reproduce import compare_code
+
+# The page with the figures runs in a frame that may run scripts and save files, and can reach nothing of the app.
+FRAME = """export default function ({ data, parentElement }) {
+  const frame = parentElement.querySelector("iframe") ?? document.createElement("iframe");
+  frame.sandbox = "allow-scripts allow-downloads";
+  frame.title = "Download all figures";
+  frame.style = "border: 0; width: 100%; height: 56px; color-scheme: auto";
+  if (frame.srcdoc !== data.page) frame.srcdoc = data.page;
+  parentElement.append(frame);
+}"""
 
 
 def tables(ranking: Comparison) -> None:
@@ -53,7 +63,13 @@ def report(ranking: Comparison, bins: int) -> None:
         "MB that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and JSON."
     )
     name = f"{downloads.file_stem(title, 'report')}.html"
-    downloads.button("Download report", lambda: report_html(found).encode(), name, "export-report")
+    with st.container(horizontal=True):
+        downloads.button("Download report", lambda: report_html(found).encode(), name, "export-report")
+        wanted = st.button("Prepare all figures", key="export-figures", help="A zip of SVG, PNG, CSV and JSON files.")
+    if wanted:
+        with st.spinner("Drawing the figures"):
+            page = figures_html(found, downloads.file_stem(title, "figures"))
+        st.components.v2.component("figures", js=FRAME)(data={"page": page}, key="figures-frame")
 
 
 def _sensitivity_grid(data: LogitSet, bins: int) -> Sensitivity | None:

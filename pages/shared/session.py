@@ -32,6 +32,7 @@ REFUSED = "refused"  # whether a change was refused because the link is read-onl
 GO_ON = "go-on"  # kind and settings of an interrupted study that its page is to go on with
 LOST = "lost-workspace"  # whether the URL asked for a workspace that is not on this server, until the user is told
 SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
+SELECTED_SEEN = "selected-seen"  # page -> the selection that it last drew
 ROUTED = "routed"  # set by dashboard.py right before it runs a page
 JOBS_SEEN = "jobs-seen"  # job states and result counts that the page was last drawn with
 NEXT_DATASET = "next-dataset"  # data set to select at the next run: a drawn widget's value cannot be changed
@@ -205,6 +206,15 @@ def selected() -> list[str]:
     """Return the methods selected on Compare; empty if each page is to choose its own."""
     methods: list[str] = st.session_state.get(SELECTED, [])
     return methods
+
+
+def newly_selected(page: str) -> list[str]:
+    """Return the methods selected on Compare if the selection has changed since this page last asked; else none."""
+    seen = st.session_state.setdefault(SELECTED_SEEN, {})
+    methods = selected()
+    changed = seen.get(page, []) != methods
+    seen[page] = methods
+    return methods if changed else []
 
 
 def bins() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from pages.shared import datasets, downloads
 from smart_core import Evaluation, LogitSet
 from smart_core.analysis.margin_groups import MarginGroup, margin_text
 from smart_core.evaluation import MEASURED_AND_TRUE, TRUE_RANGE
-from smart_core.types import IntArray
+from smart_core.types import IntArray, Vector
 
 MAX_SAMPLES = 1000
 """Samples that are listed."""
@@ -48,8 +48,13 @@ def margin_groups(groups: Sequence[MarginGroup]) -> None:
     st.caption(MEASURED_AND_TRUE)
 
 
-def samples(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluation) -> None:
-    """List test samples with their predictions and confidences before and after calibration."""
+def samples(
+    data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluation, more: Mapping[str, Vector] | None = None
+) -> None:
+    """List test samples with their predictions and confidences before and after calibration.
+
+    `more` are further columns, with a value per test sample.
+    """
     shown = rows[:MAX_SAMPLES]
     names = np.array(data.class_names or range(data.classes))
     frame = pd.DataFrame(
@@ -65,6 +70,8 @@ def samples(data: LogitSet, rows: IntArray, before: Evaluation, after: Evaluatio
     )
     if data.test.group is not None:
         frame["group"] = data.test.group[shown]
+    for column, values in (more or {}).items():
+        frame[column] = values[shown]
     name = downloads.file_stem(datasets.current_title(), "samples")
     show(frame, "samples", name, ("confidence before", "confidence after"))
     if len(rows) > MAX_SAMPLES:

@@ -102,15 +102,8 @@ def report(
 
 def report_html(found: Findings, run: Run | None = None) -> str:
     """The whole page from results that are computed already: nothing is fitted."""
-    from plotly.offline import get_plotlyjs
-
     run = run or Run()
-    charts: dict[str, ReportChart] = {}
-    for number, (name, draw) in enumerate(CHARTS.items()):
-        run.tick(number / len(CHARTS), f"drawing the {name}")
-        charts |= draw(found)
-    folder = files("smart_core.report")
-    style, script = (Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
+    charts = drawn_charts(found, run)
     metric = METRICS[found.metric]
     html = (
         environment()
@@ -131,13 +124,38 @@ def report_html(found: Findings, run: Run | None = None) -> str:
                 ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
             ],
             python=platform.python_version(),
-            style=style,
-            script=script,
-            plotly=Markup(get_plotlyjs()),
+            **assets(),
         )
     )
     run.tick(1.0, "report written")
     return html
+
+
+def figures_html(found: Findings, name: str = "figures") -> str:
+    """A page that draws the report's charts and offers them as one zip archive, `name`.zip: SVG, PNG, CSV and JSON.
+
+    The pictures are made by the browser, so that neither a network nor a further program is needed.
+    """
+    template = environment().get_template("figures.html")
+    return template.render(title=found.title, name=name, charts=drawn_charts(found, Run()), **assets())
+
+
+def drawn_charts(found: Findings, run: Run) -> dict[str, ReportChart]:
+    """Every chart of the report by its name."""
+    charts: dict[str, ReportChart] = {}
+    for number, (name, draw) in enumerate(CHARTS.items()):
+        run.tick(number / len(CHARTS), f"drawing the {name}")
+        charts |= draw(found)
+    return charts
+
+
+def assets() -> dict[str, Markup]:
+    """The style and the scripts that a page carries."""
+    from plotly.offline import get_plotlyjs
+
+    folder = files("smart_core.report")
+    style, script = (Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
+    return {"style": style, "script": script, "plotly": Markup(get_plotlyjs())}
 
 
 def changed_settings(calibrator: Calibrator) -> str:

@@ -161,3 +161,17 @@ def test_rows_selected_on_compare_are_drawn_here_and_proposed_on_shift(
     assert "SMART" not in {trace.get("name") for trace in drawn}
     app.switch_page("pages/shift.py").run()
     assert app.multiselect(key="shift-methods").value == ["ts"]
+
+
+def test_a_selection_on_compare_carries_over_until_it_is_changed(
+    app: AppTest, digits: sc.LogitSet, fitted_rows: dict[str, LeaderboardRow]
+) -> None:
+    add_rows(app, digits, fitted_rows)
+    app.run()
+    assert app.selectbox(key="after").value == "smart"
+    app.session_state[SELECTED] = ["ts"]
+    assert app.run().selectbox(key="after").value == "ts"
+    app.selectbox(key="after").set_value("smart").run()
+    assert app.run().selectbox(key="after").value == "smart"  # a choice on the page stays
+    app.session_state[SELECTED] = ["vanilla", "ts"]
+    assert app.run().selectbox(key="after").value == "ts"

@@ -6,6 +6,7 @@ import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 from playwright.sync_api import expect
@@ -59,6 +60,13 @@ def test_downloads_and_a_restored_workspace(server: str, visit: Open, tmp_path: 
         np.testing.assert_array_equal(file["probs"], probabilities)
     seen.picture("export-1280-light")
     workspace = download(seen, "Download workspace", tmp_path)
+    seen.page.get_by_role("button", name="Prepare all figures").click()
+    with seen.page.expect_download() as waiting:
+        seen.page.frame_locator("iframe").get_by_role("link", name="Download all figures").click()
+    assert waiting.value.suggested_filename == "digits-figures.zip"
+    with ZipFile(waiting.value.path()) as archive:
+        assert {"leaderboard-ece.svg", "reliability.png", "margin-groups.csv"} <= set(archive.namelist())
+        assert archive.testzip() is None
     seen.clean()
 
     with serve() as address:

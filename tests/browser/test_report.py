@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 import sample_logits
 import smart_core as sc
 from smart_core.experiments.sensitivity import Sensitivity
-from smart_core.report import Findings, report_html
+from smart_core.report import Findings, figures_html, report_html
 from tests.browser import conftest
 from tests.browser.conftest import Visit
 from tests.conftest import ROOT
@@ -59,7 +60,7 @@ def open_file(chromium: Browser) -> Iterator[Callable[..., Opened]]:
         seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
         seen.page.on("request", lambda request: seen.requests.append(request.url))
         seen.page.goto(path.as_uri())
-        expect(seen.page.locator(".plot .main-svg").first).to_be_visible()
+        expect(seen.page.locator(".plot .main-svg, #zip:not([hidden])").first).to_be_visible()
         return seen
 
     yield opened
@@ -68,16 +69,21 @@ def open_file(chromium: Browser) -> Iterator[Callable[..., Opened]]:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of a data set whose names are an attack."""
+def found() -> Findings:
+    """Results of a data set whose names are an attack."""
     data = sc.load(sample_logits.path("digits"))
     names = tuple(f"{NASTY}{k}" for k in range(data.classes))
     data = replace(data, name=NASTY, class_names=names, notices=(sc.Notice("x", NASTY),))
     ranked = sc.compare(data, "vanilla,ts,isotonic,smart", 2, settings={"smart": {"epochs": 60}})
     grid = Sensitivity.empty("sigma", "delta", (0.05, 0.1), (0.001, 0.01), 2)
     grid.metrics["ece"][:] = np.arange(8).reshape(2, 2, 2) / 100
+    return Findings(ranked, 15, grid, code=NASTY, command=NASTY)
+
+
+@pytest.fixture(scope="module")
+def written(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_html(Findings(ranked, 15, grid, code=NASTY, command=NASTY)), encoding="utf-8")
+    path.write_text(report_html(found), encoding="utf-8")
     return path
 
 
@@ -166,3 +172,30 @@ def test_downloaded_from_the_export_page(
     opened = open_file(path)
     expect(opened.page.get_by_role("heading", name="Temperature curve")).to_be_visible()
     opened.clean(path)
+
+
+def test_all_figures_are_one_archive(found: Findings, open_file: Callable[..., Opened], tmp_path: Path) -> None:
+    """From the report, and from the page that Export shows in a frame: every figure in four forms."""
+    kinds = ("svg", "png", "csv", "json")
+    for name, html, button in (
+        ("report", report_html(found), "#all-figures"),
+        ("figures", figures_html(found, "mine"), "#zip"),
+    ):
+        path = tmp_path / f"{name}.html"
+        path.write_text(html, encoding="utf-8")
+        seen = open_file(path)
+        with seen.page.expect_download() as download:
+            seen.page.locator(button).click()
+        assert download.value.suggested_filename == ("figures.zip" if name == "report" else "mine.zip")
+        with ZipFile(download.value.path()) as archive:
+            assert archive.testzip() is None
+            stems = {Path(each).stem for each in archive.namelist()}
+            assert sorted(archive.namelist()) == sorted(f"{stem}.{kind}" for stem in stems for kind in kinds)
+            assert len(stems) == CHARTS
+            for stem in stems:
+                assert ElementTree.fromstring(archive.read(f"{stem}.svg")).get("width") == "900"
+                width, _ = struct.unpack(">II", archive.read(f"{stem}.png")[16:24])
+                assert width == 1800
+                rows = list(csv.reader(archive.read(f"{stem}.csv").decode().splitlines()))
+                assert len(json.loads(archive.read(f"{stem}.json"))) == len(rows) - 1
+        seen.clean(path)
