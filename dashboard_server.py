@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
 
-from pages.shared.guard import Guard
+from pages.shared.guard import Guard, is_allowed
 from smart_core.cli.dashboard import opened
 
 
 def signed_in(cookies: dict[str, str]) -> bool:
-    """Return whether a request has the cookie that Streamlit signs after a login."""
-    return _get_signed_cookie_with_chunks(cookies, USER_COOKIE_NAME) is not None
+    """Return whether a request has the cookie that Streamlit signs after a login, of a user who is allowed here."""
+    content = _get_signed_cookie_with_chunks(cookies, USER_COOKIE_NAME)
+    if content is None:
+        return False
+    return is_allowed(json.loads(content), st.secrets.get("smart", {}).get("allowed"))
 
 
 app = App(

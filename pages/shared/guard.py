@@ -7,10 +7,10 @@ login, the cookie that Streamlit sets after the provider has said who the user i
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode
 
 from smart_core.cli.serving import Access
 
@@ -23,6 +23,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEALTH = "/_stcore/health"
 LOGIN_ROUTES = ("/auth/login", "/auth/logout", "/oauth2callback")
 TOKEN = "token"
+RETURN = "smart_return"
+"""The cookie with the page that was asked for before the login."""
 MONTH = 30 * 24 * 3600
 LONGEST_FORM = 4096
 
@@ -58,13 +60,20 @@ class Guard:
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
         if self.access.token is not None and scope["type"] == "http" and await self._entered(scope, receive, send):
             return
-        if path == HEALTH or self._may_enter(scope, path):
+        place = cookies(scope).get(RETURN) if self.access.login and path == "" and wants_page(scope) else None
+        if place and self._may_enter(scope, path):  # back from the login, which always leads to the first page
+            await redirect(send, unquote(place), f"{RETURN}=; Path=/; Max-Age=0")
+        elif path == HEALTH or self._may_enter(scope, path):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 4401})  # before it is accepted: HTTP 403
         elif self.access.login and wants_page(scope):
-            await redirect(send, "/auth/login" + login_query())
+            query = scope["query_string"].decode("latin-1")
+            place = quote(scope["path"] + (f"?{query}" if query else ""), safe="")
+            await redirect(
+                send, "/auth/login" + login_query(), f"{RETURN}={place}; Path=/; HttpOnly; SameSite=Lax; Max-Age=600"
+            )
         else:
             await respond(send, 401, FORM.replace("{said}", ASK) if wants_page(scope) else "401: not signed in")
 
@@ -90,6 +99,21 @@ class Guard:
         cookie = f"{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={MONTH}{secure}"
         await redirect(send, scope["path"] + (f"?{urlencode(query)}" if query else ""), cookie)
         return True
+
+
+def is_allowed(user: dict[str, Any], allowed: Sequence[str] | None) -> bool:
+    """Return whether a user's verified e-mail is one of `allowed`, or ends with one that begins with @.
+
+    Without a list, everyone whom the provider lets in is allowed.
+
+    >>> is_allowed({"email": "ann@lab.example"}, ["@lab.example"])
+    True
+    """
+    if allowed is None:
+        return True
+    email = str(user.get("email", "")).lower()
+    fits = any(email == each.lower() or (each.startswith("@") and email.endswith(each.lower())) for each in allowed)
+    return fits and user.get("email_verified", True) is not False
 
 
 def same(given: str, right: str) -> bool:
@@ -121,7 +145,7 @@ def header(scope: Scope, name: bytes) -> str:
 
 def wants_page(scope: Scope) -> bool:
     """Return whether a browser asks for a page to show."""
-    return scope["method"] == "GET" and "text/html" in header(scope, b"accept")
+    return scope["type"] == "http" and scope["method"] == "GET" and "text/html" in header(scope, b"accept")
 
 
 def is_form(scope: Scope) -> bool:

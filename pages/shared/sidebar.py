@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.shared import datasets, resume, session, urls, workspace_list, workspaces
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job
+from smart_core.cli.dashboard import opened
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.formatting import duration
 
@@ -47,6 +48,9 @@ def draw(page: st.Page) -> DeltaGenerator:
         )
         _jobs()
         place = st.container()
+        if opened.access.login and st.user.is_logged_in:
+            st.caption(f"Signed in as {plain_text(str(st.user.get('name') or st.user.get('email') or st.user.sub))}")
+            st.button("Sign out", key="sign-out", on_click=st.logout, type="tertiary")
     if not datasets.empty():
         urls.write()
     return place

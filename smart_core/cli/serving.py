@@ -13,6 +13,7 @@ import time
 import tomllib
 from argparse import Namespace
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,9 @@ def access(options: Namespace, shared: bool, folder: Path | None) -> Access:
         problem = f"the token has fewer than {SHORTEST_TOKEN} characters"
         raise SmartError(problem, "give a longer one", "give none to have one made", file="--token")
     login = token is None and has_login()
+    if login and find_spec("authlib") is None:
+        problem = "secrets.toml has a login, which needs the package Authlib"
+        raise SmartError(problem, 'install "smart-calibration[login]"', "add --token")
     if shared and token is None and not login:
         problem = "others can reach this address, and nothing keeps them out"
         raise SmartError(problem, "add --token", "set up a login in secrets.toml", file=f"--host {options.host}")

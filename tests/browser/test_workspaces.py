@@ -37,7 +37,7 @@ class Server:
 
 
 @contextmanager
-def dashboard(folder: Path, *options: str, port: int | None = None) -> Iterator[Server]:
+def dashboard(folder: Path, *options: str, port: int | None = None, cwd: Path = ROOT) -> Iterator[Server]:
     """`smart dashboard` with its workspaces in a folder."""
     port = port or free_port()
     command = [sys.executable, "-m", "smart_core", "dashboard", "--no-browser", f"--port={port}"]
@@ -45,11 +45,11 @@ def dashboard(folder: Path, *options: str, port: int | None = None) -> Iterator[
     with log.open("a") as output:
         process = subprocess.Popen(
             [*command, f"--workspace-dir={folder}", *options],
-            cwd=ROOT,
+            cwd=cwd,
             stdout=output,
             stderr=output,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         )
     server = Server(f"http://127.0.0.1:{port}", process, log)
     try:
