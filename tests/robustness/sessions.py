@@ -151,7 +151,7 @@ class Session(threading.Thread):
         self._open(visitor, "start")
         self._bring(visitor, marked(self.folder, self.told.number, turn))
         self._open(visitor, "compare")
-        if turn == 0:
+        if not self.told.fits:
             self._choose(visitor)
         visitor.touch({"fit-selected": True})
         visitor.settle()

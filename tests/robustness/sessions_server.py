@@ -51,11 +51,19 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(log: Path, *options: str, port: int | None = None, app: str = "dashboard.py") -> Iterator[Server]:
-    """A server of the app, up and answering; its output goes to `log`."""
+def running(
+    log: Path, *options: str, port: int | None = None, app: str = "dashboard.py", folder: Path | None = None
+) -> Iterator[Server]:
+    """A server of the app, up and answering; its output goes to `log`.
+
+    With a folder, it is `smart dashboard` with its workspaces there.
+    """
     port = port or free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "streamlit", "run", app, f"--server.port={port}", "--server.headless=true"]
+    if folder is not None:
+        command = [sys.executable, "-m", "smart_core", "dashboard", f"--port={port}", "--no-browser"]
+        command.append(f"--workspace-dir={folder}")
     with log.open("ab") as output:
         process = subprocess.Popen(
             [*command, *options], cwd=ROOT, env={**os.environ, **MALLOC}, stdout=output, stderr=output

@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-PARTS = ("files", "sessions", "hostile_uploads")
+PARTS = ("files", "sessions", "hostile_uploads", "workspaces")
 
 
 def main(arguments: Sequence[str]) -> int:
