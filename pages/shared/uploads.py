@@ -13,6 +13,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 
+from smart_core.cli.dashboard import opened
 from smart_core.data.formats import EXTENSIONS
 from smart_core.data.formats.raw import MAX_CHARACTERS, extension_of
 from smart_core.data.source import Folder
@@ -29,6 +30,9 @@ MAX_PATH = 1000
 
 MAX_UPLOADED = 2 << 30
 """Bytes of uploads that the server keeps for one session."""
+
+MAX_UPLOADED_IN_ALL = 8 << 30
+"""Bytes of uploads that the server keeps for all sessions."""
 
 MAX_LISTED = 500
 """Files of the server's folder that are listed."""
@@ -91,6 +95,9 @@ class LimitedUploads(MemoryUploadedFileManager):
         kept = self.file_storage[session_id]
         while len(kept) > 1 and sum(len(item.data) for item in kept.values()) > MAX_UPLOADED:
             self.remove_file(session_id, next(iter(kept)))
+        stored = [item for files in list(self.file_storage.values()) for item in list(files.values())]
+        if sum(len(item.data) for item in stored) > MAX_UPLOADED_IN_ALL:
+            self.remove_file(session_id, file.file_id)
 
 
 def limit_uploads(keep: bool) -> None:
@@ -133,15 +140,20 @@ def server_files(folder: Path) -> list[str]:
     """Return the relative paths of the logit files below the folder; links, hidden and unreadable files are skipped."""
     found: list[str] = []
     for here, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and not os.path.islink(os.path.join(here, name))
-        )
+        folders[:] = sorted(name for name in folders if _is_open(os.path.join(here, name)))
         paths = [Path(here, name) for name in sorted(names) if not name.startswith(".")]
         relative = [path.relative_to(folder).as_posix() for path in paths if _is_logit_file(path)]
         found += [name for name in relative if _is_unicode(name)]
         if len(found) >= MAX_LISTED:
             return found[:MAX_LISTED]
     return found
+
+
+def _is_open(folder: str) -> bool:
+    """Return whether a folder is offered: not hidden, not a link, and not where the server saves workspaces."""
+    if os.path.basename(folder).startswith(".") or os.path.islink(folder):
+        return False
+    return opened.store is None or not Path(folder).is_relative_to(opened.store.folder)
 
 
 def _is_logit_file(path: Path) -> bool:
@@ -170,6 +182,8 @@ def server_file(folder: Path, name: str) -> Path:
     try:
         regular = path.resolve(strict=True) == path and path.is_file()
     except (OSError, RuntimeError, ValueError):  # a link to itself, or characters that no path can contain
+        regular = False
+    if opened.store is not None and path.is_relative_to(opened.store.folder):
         regular = False
     if not regular:
         raise LogitFileError(

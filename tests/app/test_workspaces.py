@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
-from pages.shared import workspaces
+from pages.shared import uploads, workspaces
 from pages.shared.navigation import ORDER
 from pages.shared.session import LeaderboardRow, LoadedDataset, Split, row_key
 from smart_core.cli.dashboard import Given, opened
@@ -292,6 +293,22 @@ def test_a_withdrawn_link_opens_nothing(filled: AppTest, shared: str) -> None:
     assert "mine" not in session_of(app).datasets
     assert "is not on this server" in text_of(window("compare", shared=shared))
     assert workspaces.share(session_of(filled)) != shared
+
+
+def test_saved_workspaces_are_not_offered_as_files(store: Store, tmp_path: Path, filled: AppTest) -> None:
+    (tmp_path / "plain.npz").write_bytes(b"x")
+    assert [name for name in uploads.server_files(tmp_path) if "/" in name] == []
+    inside = next(store.folder.rglob("*.npy")).relative_to(tmp_path).as_posix()
+    with pytest.raises(sc.LogitFileError, match="no such file"):
+        uploads.server_file(tmp_path, inside)
+
+
+def test_uploads_of_all_sessions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "MAX_UPLOADED_IN_ALL", 250)
+    kept = uploads.LimitedUploads("/upload")
+    for number in range(4):
+        kept.add_file(f"session {number}", UploadedFileRec(f"file {number}", "x.npz", "", b"x" * 100))
+    assert [len(kept.get_files(f"session {n}", [f"file {n}"])) for n in range(4)] == [1, 1, 0, 0]
 
 
 def test_links_work_without_a_store(tmp_path: Path) -> None:

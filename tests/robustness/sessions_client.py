@@ -21,10 +21,12 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.sync.client import ClientConnection, connect
 
-from pages.shared.sidebar import IDLE_SECONDS
 
 PATIENCE = 300.0
 """Seconds until an answer that does not come counts as lost."""
+
+IDLE = 1.0
+"""Seconds between two looks of a page from which on it waits for no job."""
 
 BLOCK = 1 << 20
 """Bytes of an upload sent at a time."""
@@ -137,7 +139,7 @@ class Visitor:
     def settle(self, patience: float = PATIENCE) -> None:
         """Look until no job is under way."""
         deadline = time.monotonic() + patience
-        while self.poll is not None and self.poll[0] < IDLE_SECONDS:
+        while self.poll is not None and self.poll[0] < IDLE:
             if time.monotonic() > deadline:
                 raise Lost("the jobs did not end in time")
             self.look()
