@@ -126,11 +126,12 @@ class Session(threading.Thread):
         super().__init__(name=f"session {number}", daemon=True)
         self.address, self.folder, self.until = address, folder, until
         self.big_megabytes = big_megabytes
+        self.access = ""
         self.told = Told(number)
 
     def run(self) -> None:
         try:
-            visitor = Visitor(self.address)
+            visitor = Visitor(self.address, self.access)
             try:
                 self._open(visitor, "start", "data=digits")
                 turn = 0
@@ -227,10 +228,10 @@ def together(server: Server, visits: Sequence[Session]) -> float:
     return peak
 
 
-def _settled(server: Server) -> float:
+def _settled(server: Server, access: str = "") -> float:
     for _ in range(2):
         time.sleep(KEPT_SECONDS + 0.5)
-        visitor = Visitor(server.address)
+        visitor = Visitor(server.address, access)
         visitor.open("guide", "data=digits")
         visitor.open("start")
         visitor.leave()

@@ -21,7 +21,6 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.sync.client import ClientConnection, connect
 
-
 PATIENCE = 300.0
 """Seconds until an answer that does not come counts as lost."""
 
@@ -47,13 +46,14 @@ class Lost(Exception):
 class Visitor:
     """One session: opens pages, sets widgets, uploads, and remembers which markers it was sent."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, access: str = "") -> None:
+        """Come to a server; `access` is the cookie of its token, if it has one."""
         self.address = address
         self.host = urlsplit(address).netloc
         with urllib.request.urlopen(f"{address}/_stcore/health", timeout=PATIENCE) as answer:
             cookie = answer.headers.get("Set-Cookie", "")
         self.token = cookie.partition("=")[2].partition(";")[0].strip('"')
-        self.cookie = cookie.partition(";")[0]
+        self.cookie = "; ".join(filter(None, (cookie.partition(";")[0], access)))
         self.session = ""
         self.pages: dict[str, str] = {}
         """Address of a page -> the server's name of it."""

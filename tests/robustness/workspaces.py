@@ -12,11 +12,13 @@ import time
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from smart_core.cli.serving import Access
 from smart_core.workspace import Store
 from tests.robustness.sessions import FITTED, KEPT_SECONDS, WITHIN, Session, _settled, together
 from tests.robustness.sessions_client import Lost, Visitor
 from tests.robustness.sessions_server import running
 
+TOKEN = "the token of the soaked server"
 WINDOWS = 2
 """Windows of each workspace."""
 APART = 500
@@ -37,7 +39,7 @@ class Window(Session):
         own = folder / f"{number}-{window}"
         own.mkdir()
         super().__init__(address, number, own, until)
-        self.window, self.place = window, place
+        self.window, self.place, self.access = window, place, "=".join(Access(TOKEN).cookie)
 
     def _open(self, visitor: Visitor, page: str, query: str = "") -> None:
         if query and self.window:
@@ -61,9 +63,9 @@ def crowd(workspaces: int, minutes: float, folder: Path) -> tuple[list[str], str
     saved, log = folder / "workspaces", folder / "server.log"
     os.environ["STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL"] = str(KEPT_SECONDS)
     try:
-        with running(log, folder=saved) as server:
+        with running(log, f"--token={TOKEN}", folder=saved) as server:
             together(server, [Window(server.address, 0, 0, folder, time.monotonic(), Place())])
-            before = _settled(server)
+            before = _settled(server, "=".join(Access(TOKEN).cookie))
             until = time.monotonic() + 60 * minutes
             places = [Place() for _ in range(workspaces)]
             windows = [
@@ -72,7 +74,7 @@ def crowd(workspaces: int, minutes: float, folder: Path) -> tuple[list[str], str
                 for window in range(WINDOWS)
             ]
             peak = together(server, windows)
-            after = _settled(server)
+            after = _settled(server, "=".join(Access(TOKEN).cookie))
     finally:
         del os.environ["STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL"]
     lost = [f"workspace {each.told.number}: {each.told.problems[:3]}" for each in windows if each.told.problems]
