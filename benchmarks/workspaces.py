@@ -17,8 +17,8 @@ import numpy as np
 import smart_core as sc
 from pages.shared.saved_items import session_of
 from pages.shared.session import LoadedDataset
-from smart_core.workspace import Store
-from smart_core.workspace.store import new_id
+from smart_core.export.workspaces import Store
+from smart_core.export.workspaces.store import new_id
 from tests.robustness.sessions_client import Visitor
 from tests.robustness.sessions_server import running
 

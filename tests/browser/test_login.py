@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from pages.shared.guard import is_allowed
-from smart_core.workspace import Store
+from smart_core.export.workspaces import Store
 from tests.browser.conftest import PATIENCE, Visit
 from tests.browser.test_workspaces import Server, dashboard, id_of, own_file, upload
 from tests.conftest import ROOT

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from smart_core.cli.serving import Access
-from smart_core.workspace import Store
+from smart_core.export.workspaces import Store
 from tests.robustness.sessions import FITTED, KEPT_SECONDS, WITHIN, Session, _settled, together
 from tests.robustness.sessions_client import Lost, Visitor
 from tests.robustness.sessions_server import running
