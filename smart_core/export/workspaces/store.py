@@ -96,7 +96,7 @@ class Entry:
     used: float
     """Unix time at which it was last opened or changed."""
     bytes: int
-    """Size of its files and items."""
+    """Size of its files; what the index itself takes is small beside them."""
     owner: str | None = None
     """The user that it belongs to, where users sign in."""
     shared: str | None = None
@@ -175,7 +175,6 @@ class Store:
     def entries(self, id: str | None = None) -> list[Entry]:
         """Return every workspace, or the one with this id, the last used first."""
         size = "(SELECT COALESCE(SUM(bytes), 0) FROM files WHERE workspace = id)"
-        size += " + (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM items WHERE workspace = id)"
         columns = f"id, name, created, used, {size}, owner, shared"
         query = f"SELECT {columns} FROM workspaces WHERE ? IN (id, '') ORDER BY used DESC"
         return [Entry(*row) for row in self._read(query, id or "")]
@@ -297,8 +296,10 @@ class Store:
                 db.execute(f"PRAGMA user_version = {number}")
 
     def _check_limits(self, id: str, more: int) -> None:
-        sizes = {entry.id: entry.bytes for entry in self.entries()}
         own, whole = self.limits.workspace, self.limits.server
+        if own is None and whole is None:
+            return
+        sizes = {entry.id: entry.bytes for entry in self.entries()}
         if own is not None and sizes.get(id, 0) + more > own:
             problem = f"This workspace has reached its limit of {bytes_text(own)}, so this was not saved"
             raise WorkspaceError(problem, "remove a data set")
