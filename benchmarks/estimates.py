@@ -26,7 +26,7 @@ from pages.shared.session import NEXT_DATASET, LoadedDataset
 from smart_core import load
 from smart_core.cli.terminal import table
 from smart_core.data.simulate import simulate_set
-from tests.app.driver import open_page, session_of
+from tests.app.driver import menu_is_known, open_page, session_of
 
 BOUND = 1.5
 SHORT = 2.0
@@ -114,7 +114,7 @@ def clicks(data: str, file: Path | None, load_name: str) -> list[Run]:
 def main(loads: list[str]) -> None:
     """Click all buttons under each load, print the table and write it."""
     runs: list[Run] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, menu_is_known():
         wide = Path(folder) / "2,500 x 1,000.npz"
         np.savez(wide, **dict(simulate_set(2500, 2500, 1000, seed=0).arrays()))
         sets: dict[str, Path | None] = {"digits": None, "cifar10_corrupted": None, wide.stem: wide}

@@ -19,7 +19,6 @@ from smart_core.experiments.data_efficiency import DEFAULT_METHODS, sizes_up_to
 from smart_core.experiments.running import unavailable
 from smart_core.experiments.traces import DEFAULT_OBJECTIVES, Traces
 from smart_core.figures import divergence_chart, efficiency_curves, gradient_chart, seed_table_heatmap
-from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.progress import Run
 
@@ -145,9 +144,7 @@ tabs = st.tabs(["Objectives", "Indicators", "Validation size", "Training"], key=
 objectives, indicators, efficiency, training = tabs
 with objectives:
     st.markdown("TS, PTS and SMART, each trained on six objectives.")
-    number = len(OBJECTIVES)
-    parts = [estimates.fits(data, id, number * seeds, targets=[len(data.test)]) for id in ("pts", "smart")]
-    cost = (number * (1 + 2 * seeds), sum(parts))
+    cost = estimates.objectives(data, seeds)
     study = run_panel(objectives, "objectives", "Compare objectives", cost, settings, objectives_study)
     show_table("objectives", study, settings)
     if st.toggle("Show the paper's table", key="paper-objectives-shown", bind="query-params"):
@@ -156,7 +153,7 @@ with objectives:
         charts.show(reported, "paper-objectives-map")
 with indicators:
     st.markdown("SMART on each of six indicators of hardness.")
-    cost = (len(INDICATORS) * seeds, estimates.fits(data, "smart", len(INDICATORS) * seeds))
+    cost = estimates.indicators(data, seeds)
     study = run_panel(indicators, "indicators", "Compare indicators", cost, settings, indicators_study)
     show_table("indicators", study, settings)
     if st.toggle("Show the paper's table", key="paper-indicators-shown", bind="query-params"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -12,6 +13,8 @@ from smart_core.experiments.cost import BATCHED, evaluation_seconds, fit_seconds
 from smart_core.experiments.estimate import machine_factor, row_seconds
 from smart_core.experiments.method_result import fit_key
 from smart_core.experiments.running import seeds_for
+from smart_core.fitting.indicators import INDICATORS
+from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import duration, plural
 
 MEASURED_FOR = 20
@@ -40,15 +43,38 @@ def rows_text(data: LogitSet, methods: Sequence[str], seeds: int) -> str:
     return f"about {duration(sum(map(sum, rows(data, methods, seeds))))}" if methods else ""
 
 
-def fits(data: LogitSet, id: str, number: int, *, samples: int | None = None, targets: Sequence[int] = ()) -> float:
+def fits(
+    data: LogitSet,
+    id: str,
+    number: int,
+    *,
+    samples: int | None = None,
+    targets: Sequence[int] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> float:
     """Return the estimated seconds of fits of a method, each evaluated on test or on targets of these sizes.
 
     SMART is fitted in batches where it is fitted and evaluated on the parts of the data set.
     """
     size = len(data.validation) if samples is None else samples
     evaluations = sum(evaluation_seconds(id, data, each) for each in targets or [len(data.test)])
-    batched = BATCHED if id == "smart" and samples is None and not targets else 1.0
-    return number * batched * (fit_seconds(id, size, data.classes) + evaluations) * _factor()
+    batched = BATCHED if id == "smart" and not (samples or targets or settings) else 1.0
+    return number * batched * (fit_seconds(id, size, data.classes, settings) + evaluations) * _factor()
+
+
+def objectives(data: LogitSet, seeds: int) -> tuple[int, float]:
+    """Return the number of fits of TS, PTS and SMART on every objective, and their estimated seconds."""
+    numbers = {"ts": 1, "pts": seeds, "smart": seeds}
+    parts = [
+        fits(data, id, number, settings={"objective": each}) for id, number in numbers.items() for each in OBJECTIVES
+    ]
+    return len(OBJECTIVES) * sum(numbers.values()), sum(parts)
+
+
+def indicators(data: LogitSet, seeds: int) -> tuple[int, float]:
+    """Return the number of fits of SMART on every indicator, and their estimated seconds."""
+    parts = [fits(data, "smart", seeds, settings={"indicator": each}) for each in INDICATORS]
+    return len(INDICATORS) * seeds, sum(parts)
 
 
 def simulated(methods: Sequence[str], sizes: Sequence[int], classes: int, seeds: int, tested: int) -> float:

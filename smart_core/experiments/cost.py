@@ -8,6 +8,7 @@ predicted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from smart_core.calibrators.refined import LEAST_ROWS, MOST_CLASSES_OF_SMS
 from smart_core.calibrators.registry import CHAINED
@@ -46,7 +47,7 @@ def _refined(n: float, k: float) -> float:
     return 6.0 * sum(FIT[id](n, k) for id in candidates) + 12.0 * FIT["smart"](n, k)
 
 
-BATCHED = 0.6
+BATCHED = 0.5
 """A fit of SMART in a batch of many takes this share of a single one."""
 
 
@@ -54,13 +55,24 @@ def _quick(n: float, k: float) -> float:
     return 0.002 + 5e-9 * n * k
 
 
-def fit_seconds(id: str, samples: float, classes: float) -> float:
+def fit_seconds(id: str, samples: float, classes: float, settings: Mapping[str, Any] | None = None) -> float:
     """Predict the seconds of one fit.
 
     >>> fit_seconds("ts", 5000, 10) < fit_seconds("cts", 5000, 10) < fit_seconds("cts", 5000, 1000)
     True
     """
-    return sum(FIT.get(part, _quick)(samples, classes) for part in id.split(CHAINED))
+    n, k, chosen = samples, classes, settings or {}
+    objective = chosen.get("objective")
+    # the compiled loops train SMART on one objective and on a single indicator
+    if id == "smart" and chosen.get("indicator") == "all_logits":
+        return 0.35 + 2.8e-4 * n + 2e-7 * n * k
+    if id == "smart" and objective not in (None, "charbonnier"):
+        soft = objective == "softece"
+        return (0.1 + 1.6e-4 * n + 2e-7 * n * k) if soft else (0.25 + 1.5e-5 * n + 4e-8 * n * k)
+    if id == "ts" and objective not in (None, "nll"):
+        return 0.03 + 2.8e-5 * n + 1e-8 * n * k
+    slower = 2.5 if id == "pts" and objective in ("charbonnier", "softece") else 1.0
+    return slower * sum(FIT.get(part, _quick)(n, k) for part in id.split(CHAINED))
 
 
 def evaluation_seconds(id: str, data: LogitSet, samples: float | None = None) -> float:

@@ -215,7 +215,7 @@ def fill(
 def _seconds(job: Job, data: LogitSet, together: bool = False) -> float:
     """The predicted seconds of a job, which weigh its share of the progress."""
     rows = len(data.validation) if job.samples is None else job.samples
-    one = fit_seconds(job.method, rows, data.classes) * (BATCHED if together else 1.0)
+    one = fit_seconds(job.method, rows, data.classes, job.settings) * (BATCHED if together else 1.0)
     evaluations = sum(evaluation_seconds(job.method, data, len(part)) for part in job.targets.values())
     return len(job.seeds) * (one + evaluations * (BATCHED if together else 1.0))
 

@@ -8,16 +8,37 @@ import io
 import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
 from pages.shared.session import NEXT_DATASET, LeaderboardRow, LoadedDataset, Session, row_key
 from tests.conftest import ROOT
+
+
+@contextlib.contextmanager
+def menu_is_known() -> Iterator[None]:
+    """AppTest forgets at every run that dashboard.py draws the menu, and not the folder `pages`.
+
+    Then a page's file runs first and reruns through dashboard.py (`navigation.enter`), and a click is lost. On a server
+    this can happen only at the first request, before anything was clicked; the browser tests cover it.
+    """
+    init = PagesManager.__init__
+
+    def with_menu(self: PagesManager, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        PagesManager.uses_pages_directory = False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PagesManager, "__init__", with_menu)
+        yield
 
 
 def open_page(name: str, data: str = "digits", **query: str) -> AppTest:
