@@ -31,7 +31,9 @@ def visited(app: AppTest) -> Iterator[str]:
         yield file
 
 
-@pytest.mark.parametrize("sample", long_but("cifar10", "digits", "fashion", "digits_corrupted")(datasets.samples()))
+@pytest.mark.parametrize(
+    "sample", long_but("cifar10", "digits", "languages_choices", "digits_corrupted")(datasets.samples())
+)
 def test_with_each_sample(sample: str) -> None:
     app = open_page("start", sample)
     for file in visited(app):
