@@ -20,6 +20,7 @@ from typing import Any
 
 import smart_core as sc
 from smart_core.data import Document
+from smart_core.errors import LogitFileError
 from tests.conftest import ROOT
 from tests.data.files import Usage
 
@@ -112,7 +113,7 @@ def attempt(source: dict[str, Any]) -> dict[str, Any]:
             data = document.load()
             accepted = sum(array.nbytes for _, array in data.arrays())
             outcome, said = "loaded", sound(data)
-        except sc.LogitFileError as error:
+        except LogitFileError as error:
             said = str(error)
         except BaseException as error:  # this is what is looked for
             outcome, said = "error", f"{type(error).__name__}: {error}"
@@ -125,7 +126,7 @@ def attempt(source: dict[str, Any]) -> dict[str, Any]:
 def audit(source: dict[str, Any], watch: Watch) -> list[str]:
     """What this process does besides reading when it loads the file itself."""
     watch.seen, watch.on = [], True
-    with limited_memory(), suppress(sc.LogitFileError):
+    with limited_memory(), suppress(LogitFileError):
         sc.load(**source, isolated=False)
     watch.on = False
     return watch.seen
