@@ -188,8 +188,9 @@ class Part:
 
     @property
     def columns(self) -> Mapping[str, Array]:
-        """What samples can be grouped by: `group` and the metadata."""
-        return ({} if self.group is None else {"group": self.group}) | dict(self.metadata)
+        """What samples can be grouped by: `group` and the metadata; numbers of classes are names, not quantities."""
+        named = {name: array.astype(np.str_) for name, array in self.metadata.items() if name in _LABELS}
+        return ({} if self.group is None else {"group": self.group}) | dict(self.metadata) | named
 
     def groups(self, by: str = "group") -> dict[str, Part]:
         """Return {value: its rows} of a column; empty without it.
@@ -320,6 +321,7 @@ _FORMS: dict[str, tuple[type[np.generic], int]] = {
     "confidence": (np.float64, 1),
 }
 """Array of a part -> its type and number of axes."""
+_LABELS = (TRUE_LABEL, PREDICTED_LABEL)
 MAIN_ARRAYS = ("logits", "labels", "confidence", "correct")
 """The arrays without which there is no part."""
 

@@ -143,6 +143,16 @@ def load_own_file(app: AppTest, folder: Path, **arrays: Any) -> AppTest:
     return app
 
 
+def open_file(page: str, path: Path) -> AppTest:
+    """Open a page with a file of the user's own selected."""
+    app = open_page(page)
+    session_of(app).datasets[path.stem] = LoadedDataset(sc.load(path), path.stem, {"whole": [str(path)]})
+    app.session_state[NEXT_DATASET] = path.stem
+    app.run()
+    assert not app.exception
+    return app
+
+
 def run_code(app: AppTest, replace: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
     """Execute the page's Python; return its variables and its output. `replace` makes it cheaper."""
     (code,) = [block.value for block in app.code if block.value.startswith("import smart_core as sc\n\ndata")]

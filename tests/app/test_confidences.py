@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
 from pages.shared import quick_fit
 from pages.shared.navigation import NEEDS_LOGITS
 from pages.shared.session import NEXT_DATASET, LoadedDataset
 from pages.shared.sources import SOURCES
-from tests.app.driver import click, open_page, plain_ece, run_code, session_of, text_of
+from tests.app.driver import click, open_file, open_page, plain_ece, run_code, session_of, text_of
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +31,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def opened(page: str, path: Path) -> AppTest:
-    app = open_page(page)
-    session_of(app).datasets["judge"] = LoadedDataset(sc.load(path), "judge", {"whole": [str(path)]})
-    app.session_state[NEXT_DATASET] = "judge"
-    app.run()
-    assert not app.exception
-    return app
-
-
 def test_diagnose_slices_by_any_column(path: Path) -> None:
-    app = opened("diagnose", path)
+    app = open_file("diagnose", path)
     data = sc.load(path)
     assert {tile.label: tile.value for tile in app.metric}["ECE, measured, 15 bins"].startswith(
         f"{100 * plain_ece(data.test.confidence, data.test.correct):.2f}"
@@ -59,7 +49,7 @@ def test_diagnose_slices_by_any_column(path: Path) -> None:
 
 
 def test_compare_fits_what_can_run(path: Path) -> None:
-    app = opened("compare", path)
+    app = open_file("compare", path)
     click(app, "fit-recommended")
     data = session_of(app).datasets["judge"].data
     rows = {id: row for key, row in session_of(app).rows.items() for id in [row.result.id] if data.content_hash in key}
@@ -72,14 +62,14 @@ def test_compare_fits_what_can_run(path: Path) -> None:
 
 @pytest.mark.parametrize("page", NEEDS_LOGITS)
 def test_pages_that_need_logits_say_so_in_one_line(page: str, path: Path) -> None:
-    app = opened(page, path)
+    app = open_file(page, path)
     assert [info.value for info in app.info] == [
         f"{app.title[0].value} needs logits; judge holds confidences alone. Compare and Diagnose work with them."
     ]
 
 
 def test_shift_over_a_column(path: Path) -> None:
-    app = opened("shift", path)
+    app = open_file("shift", path)
     app.selectbox(key="shift-by").set_value("site").run()
     app.multiselect(key="shift-methods").set_value(["beta"]).run()
     click(app, "run-shift")
@@ -88,7 +78,7 @@ def test_shift_over_a_column(path: Path) -> None:
 
 
 def test_start_shows_a_repair_and_where_files_come_from(path: Path) -> None:
-    app = opened("start", path)
+    app = open_file("start", path)
     assert "confidences without logits" in "\n".join(line.value for line in app.sidebar.markdown)
     assert f"**After {sc.calibrators.methods()[quick_fit.method(sc.load(path))].label}" in text_of(app)
     app.selectbox(key="source").set_value("Confidences without logits").run()
@@ -96,7 +86,7 @@ def test_start_shows_a_repair_and_where_files_come_from(path: Path) -> None:
 
 
 def test_classwise_metrics_are_not_offered(path: Path) -> None:
-    app = opened("compare", path)
+    app = open_file("compare", path)
     assert "cwECE" not in app.sidebar.selectbox(key="metric").options
     app = open_page("compare", metric="cece")
     assert "cwECE" in app.sidebar.selectbox(key="metric").options

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import smart_core as sc
 from pages.shared.navigation import TITLES
-from pages.shared.session import NEXT_DATASET, LoadedDataset
 from smart_core.experiments.running import unavailable
-from tests.app.driver import click, open_page, session_of, wait
+from tests.app.driver import click, open_file, session_of, wait
 from tests.test_ragged import questions
 
 
@@ -24,17 +21,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def opened(page: str, path: Path) -> AppTest:
-    app = open_page(page)
-    session_of(app).datasets["choices"] = LoadedDataset(sc.load(path), "choices", {"whole": [str(path)]})
-    app.session_state[NEXT_DATASET] = "choices"
-    app.run()
-    assert not app.exception
-    return app
-
-
 def test_every_page_opens(path: Path) -> None:
-    app = opened("start", path)
+    app = open_file("start", path)
     for file in TITLES:
         app.switch_page(file).run()
         wait(app)
@@ -43,7 +31,7 @@ def test_every_page_opens(path: Path) -> None:
 
 
 def test_compare_fits_what_can_run(path: Path) -> None:
-    app = opened("compare", path)
+    app = open_file("compare", path)
     click(app, "fit-recommended")
     data = session_of(app).datasets["choices"].data
     found = [row.result for key, row in session_of(app).rows.items() if data.content_hash in key]

@@ -175,6 +175,13 @@ def test_confidences_without_outcomes():
     np.testing.assert_array_equal(part.confidence, CONFIDENCE)
 
 
+def test_numbers_of_classes_are_names():
+    part = load(csv(true_label=TRUE * 100, pred_label=PREDICTED * 100, confidence=CONFIDENCE), name="a.csv").test
+    groups = part.groups("true_label")
+    assert set(groups) == {str(100 * k) for k in range(7)}
+    assert sum(map(len, groups.values())) == len(part)
+
+
 def test_parts_are_checked():
     part = Part.of_confidences(CONFIDENCE, CORRECT, metadata={"site": SITE})
     assert part.accuracy == CORRECT.mean()
