@@ -12,6 +12,11 @@ SAME = 1e-6
 """Squared distance below which a reference row counts as the query itself: about the resolution of float32."""
 
 
+REUSE = 8
+"""Chunks are this many times larger than elsewhere: each reads all reference rows, and a product of few rows waits for
+the memory."""
+
+
 def unit_rows(values: Tensor) -> Tensor:
     """Rows divided by their L2 norm; the largest entry is divided out first, so that huge values do not overflow."""
     tiny = torch.finfo(torch.float32).tiny
@@ -31,7 +36,7 @@ def nearest_squares(queries: Tensor, reference: Tensor, neighbours: int, run: Ru
     wanted = min(neighbours, len(reference) - 1)
     reference = reference.to(queries.dtype)
     own = torch.linalg.vecdot(reference, reference)
-    size = rows_per_chunk(len(reference))
+    size = rows_per_chunk(len(reference) // REUSE)
     parts = [_nearest(queries[:0], reference, own, wanted)]
     for start in range(0, len(queries), size):
         if run is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.neighbours import nearest_squares, unit_rows
 from smart_core.calibrators.rows import map_rows, row_chunks
@@ -20,6 +21,7 @@ from smart_core.calibrators.toplabel import spread
 from smart_core.device import precise, rows_per_chunk
 from smart_core.fitting.profile import gaps
 from smart_core.fitting.ragged import present
+from smart_core.kernels.threads import share
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
@@ -163,7 +165,10 @@ class Density:
         points, h = self.points.to(queries.dtype), self.h.to(queries.dtype)
         x, y = (points / h).T.contiguous()
         chunks = (queries / h).split(rows_per_chunk(len(points)))
-        return torch.cat([_log_kernel_sum(chunk, x, y) for chunk in chunks]) - torch.log(h).sum()
+        compiled = kernels.usable() and queries.device.type == "cpu" and queries.dtype == torch.float64
+        function = _compiled_log_kernel_sum if compiled else _log_kernel_sum
+        parts = share(lambda chunk: function(chunk, x, y), chunks, Run(), "densities")
+        return torch.cat(parts) - torch.log(h).sum()
 
 
 def _log_kernel_sum(queries: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -177,6 +182,16 @@ def _log_kernel_sum(queries: Tensor, x: Tensor, y: Tensor) -> Tensor:
     largest = exponent.amax(dim=1, keepdim=True)
     total = exponent.sub_(largest).clamp_(min=-80.0).exp_().sum(dim=1)
     return torch.log(total) + largest.squeeze(1)
+
+
+def _compiled_log_kernel_sum(queries: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """The same in one loop."""
+    from smart_core.kernels.density import log_kernel_sums
+
+    logs = torch.empty(len(queries), dtype=torch.float64)
+    first, second = queries.T.contiguous()
+    log_kernel_sums(first.numpy(), second.numpy(), x.numpy(), y.numpy(), logs.numpy())
+    return logs
 
 
 def _spread(points: Tensor) -> Tensor:

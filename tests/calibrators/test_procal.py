@@ -115,6 +115,17 @@ def test_a_twin_counts_but_the_sample_itself_does_not() -> None:
     np.testing.assert_allclose(found.numpy(), (1.0 + np.exp(-2.0)) / 2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("width", [0.3, 1e-3, 1e-6])
+def test_compiled_densities_are_those_of_pytorch(width: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    points = torch.from_numpy(rng.random((300, 2))).float()
+    queries = torch.cat([points[:50].double() + 1e-7, torch.from_numpy(rng.random((50, 2)))])
+    density = Density(points, torch.tensor([width, 0.1]))
+    found = density.log_mass(queries)
+    monkeypatch.setattr("smart_core.kernels.enabled", False)
+    np.testing.assert_allclose(found, density.log_mass(queries), rtol=1e-6, atol=1e-6)
+
+
 def test_unit_rows_of_huge_tiny_and_zero_values() -> None:
     rows = unit_rows(torch.tensor([[3e30, 4e30], [3e-30, 4e-30], [0.0, 0.0]]))
     np.testing.assert_allclose(rows.numpy(), [[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
