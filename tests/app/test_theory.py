@@ -192,3 +192,13 @@ def test_a_file_with_logits_only(tmp_path: Path) -> None:
     app = load_own_file(open_view("smCE certificate"), tmp_path)
     assert "Every inequality of the chain holds" in text_of(app)
     assert not app.error
+
+
+@pytest.mark.parametrize("view", ["Margin bounds", "smCE certificate", "NLL against calibration"])
+def test_the_symbols_of_a_view_are_explained_where_the_pointer_rests(view: str) -> None:
+    app = open_page("theory", view=view)
+    tips = [element.proto.help for kind in (app.markdown, app.subheader) for element in kind if element.proto.help]
+    assert tips
+    shown = "\n".join(tips).replace("\\", "")
+    expected = {"Margin bounds": "**T**", "smCE certificate": "**ε_agg**", "NLL against calibration": "**ψ**"}
+    assert expected[view] in shown

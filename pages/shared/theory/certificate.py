@@ -10,6 +10,7 @@ import smart_core as sc
 from pages.shared import cache, charts, leaderboard
 from pages.shared.components import plain_text
 from pages.shared.theory.fits import evaluations
+from pages.shared.theory.symbols import meaning
 from smart_core import LogitSet
 from smart_core.figures.theme import style
 from smart_core.figures.theory_certificate import certificate_chart
@@ -55,7 +56,8 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     if violated:
         st.error(f"Violated: {'; '.join(violated)}.")
     else:
-        st.markdown(f"##### Every inequality of the chain holds for {join_words(list(labels.values()))}.")
+        terms = meaning("smCE", "H", "ε_agg", "B_λ", "λ", "σ", "δ", "a", "p")
+        st.markdown(f"##### Every inequality of the chain holds for {join_words(list(labels.values()))}.", help=terms)
     charts.show(certificate_chart(found, **look), "certificate")
     one = next(iter(found.values()))
     simple = f", {one.b_simple:.4f} by 1.339 / √λ" if one.b_simple is not None else ""
@@ -72,7 +74,8 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
             f"({b.smce:.4f}, H {b.h:.4f}), {labels[tightest]} the lowest H ({a.h:.4f}, smCE {a.smce:.4f})."
         )
     chosen = st.selectbox("Chain of", list(found), format_func=labels.__getitem__, key="theory-chain", width=220)
-    st.markdown("\n".join(step_line(step) for step in found[chosen].steps()))
+    terms = meaning("smCE", "H", "ε_agg", "B_λ", "λ", "δ", "a", "p")
+    st.markdown("\n".join(step_line(step) for step in found[chosen].steps()), help=terms)
     if not leaderboard.fitted(data).keys() - {"vanilla", "ts"}:
         st.caption("Methods that you fit on Compare appear here too.")
     return f"""

@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.shared import charts, datasets
 from pages.shared.components import IN_URL, plain_text
+from pages.shared.theory.symbols import meaning
 from smart_core import LogitSet
 from smart_core.figures.theory_margin import feasible_chart, target_chart
 from smart_core.formatting import join_words, percent
@@ -80,7 +81,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         target = st.slider("Target confidence", 0.05, 0.99, 0.8, 0.01, key="theory-target", **IN_URL, width=260)
         classes = st.slider("Classes", 2, 100, 10, key="theory-classes", **IN_URL, width=260)
         margin = st.slider("Margin", 0.1, 10.0, 2.0, 0.1, key="theory-margin", **IN_URL, width=260)
-    st.markdown(f"##### {bounds_verdict(target, classes, margin)}")
+    st.markdown(f"##### {bounds_verdict(target, classes, margin)}", help=meaning("T", "m", "p"))
     case = case_of(target, classes)
     if case in (INTERVAL, HALF_LINE):
         charts.show(feasible_chart(target, classes, margin=margin, **look), "feasible")

@@ -11,6 +11,7 @@ import streamlit as st
 from pages.shared import cache, charts
 from pages.shared.theory import two_slice as condition
 from pages.shared.theory.fits import local_terms_of, temperature_maps
+from pages.shared.theory.symbols import meaning
 from smart_core import LogitSet
 from smart_core.figures.theme import style
 from smart_core.figures.theory_probe import path_chart, slice_chart
@@ -152,7 +153,8 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         st.info("No test sample has such a margin. Move the slice.")
         return ""
     loss, rise, base = nll_derivative(terms, chosen), growth(terms, chosen, probe), witness(terms, probe)
-    st.markdown(f"##### {direction_verdict(low, high, loss, rise, base)}")
+    terms_help = meaning("s", "C", "ψ", "c", "a", "p")
+    st.markdown(f"##### {direction_verdict(low, high, loss, rise, base)}", help=terms_help)
     st.markdown(
         f"dNLL/ds = {loss}, d|witness|/ds = {rise} (± one standard error). The witness is {base}; "
         f"{int(chosen.sum()):,} of {len(terms):,} test samples are in the slice."

@@ -10,6 +10,7 @@ import streamlit as st
 
 from pages.shared import charts, estimates, studies
 from pages.shared.components import IN_URL, plain_text
+from pages.shared.theory.symbols import meaning
 from pages.shared.verdicts import playground_verdict
 from smart_core import LogitSet
 from smart_core.calibrators import methods
@@ -164,7 +165,7 @@ def show_result(study: studies.Study, settings: studies.Settings, look: dict[str
             key="theory-error",
             persist_state="session",
         )
-        st.markdown(f"##### {playground_verdict(result, kind == PER_CONFIDENCE)}")
+        st.markdown(f"##### {playground_verdict(result, kind == PER_CONFIDENCE)}", help=meaning("p", "q*", "T", "m"))
         left, right = st.columns(2)
         with left:
             st.markdown("**The law and what SMART recovers**")

@@ -7,13 +7,15 @@ from typing import Any
 
 import streamlit as st
 
+from pages.shared.theory.symbols import meaning
 from smart_core.formatting import join_words
 from smart_core.theory.two_slice import GROUPS, TwoSlice, counterexample
 
 
 def draw(found: TwoSlice) -> None:
     """Draw the verdict, the table of terms, and on request a counterexample."""
-    st.subheader("The two-slice condition")
+    terms = meaning("J_O, J_U", "ρ_O, ρ_U", "μ_O, μ_U", "γ_min, γ_max", "Δ_G", "ε", "c", "a", "p", "m", "T")
+    st.subheader("The two-slice condition", help=terms)
     (st.error if found.contradicted else st.markdown)(f"##### {condition_verdict(found)}")
     st.markdown(condition_table(found))
     st.caption(
