@@ -141,5 +141,10 @@ a start at the best single temperature, and a map that is level beyond the margi
 not exceed. It departs from the paper's text (raw margin, random start, mini-batches of 1024, every epoch) and from the
 authors' code (two hidden layers, random start). Both are presets of SMART under Settings on Compare, and in Python
 `sc.SMART(preset="paper")` and `sc.SMART(preset="release")`.
+
+A temperature cannot repair a model whose classes are biased. **Refined SMART** first maps the classes, by SVS, SMS or
+IOP if one of them lowers the NLL in cross-validation on validation beyond noise, and fits SMART on the result; a notice
+of the fit on Compare says what it chose and why. Any two methods in a row are a **chain**, under Choose methods on
+Compare: the second one is fitted on the log-probabilities that the first one gives.
 """
     )
