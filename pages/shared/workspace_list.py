@@ -54,19 +54,19 @@ def draw_sharing() -> None:
         return
     shared = workspaces.link_of(here)
     if shared is None:
-        if st.button(
-            "Make a read-only link", key="share", help="Shows these results without the right to change them."
-        ):
-            try:
-                workspaces.share(here)
-            except WorkspaceError as error:
-                st.caption(plain_text(str(error)))
-            else:
-                st.rerun()
+        text = "Shows these results without the right to change them."
+        st.button("Make a read-only link", key="share", help=text, on_click=_share)
         return
     st.caption("Read-only: shows the results, without the right to change them or to download the raw logits.")
     st.code(link(workspaces.SHARED, shared), language=None, wrap_lines=True)
     st.button("Withdraw the read-only link", key="unshare", on_click=workspaces.withdraw, args=(here,))
+
+
+def _share() -> None:
+    try:
+        workspaces.share(session.current())
+    except WorkspaceError as error:
+        st.toast(plain_text(str(error)))
 
 
 def draw_recent() -> None:
@@ -118,9 +118,11 @@ def draw() -> None:
 def _delete_button(id: str, label: str, key: str) -> None:
     with st.popover(label, key=f"delete-{key}"):
         st.markdown("Its data sets, fits and studies are deleted for good, also for others who have its link.")
-        if st.button("Delete for good", key=f"delete-{key}-yes", type="primary"):
-            workspaces.delete(id)
-            if id == session.current().id:
-                for name in (workspaces.PARAMETER, workspaces.SHARED):
-                    st.query_params.pop(name, None)
-            st.rerun()
+        st.button("Delete for good", key=f"delete-{key}-yes", type="primary", on_click=_delete, args=(id,))
+
+
+def _delete(id: str) -> None:
+    workspaces.delete(id)
+    if id == session.current().id:
+        st.query_params.pop(workspaces.PARAMETER, None)
+    st.toast("The workspace was deleted.")
