@@ -13,7 +13,7 @@ from smart_core.evaluation import metric_value
 from smart_core.figures import Curve, reliability_diagram
 from smart_core.metrics.binning import reliability
 
-HEIGHT = 330
+HEIGHT = 380
 """Pixels of a chart: both are on the first screen."""
 
 
