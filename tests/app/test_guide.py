@@ -51,6 +51,10 @@ def test_every_metric_method_and_tension_is_there() -> None:
     assert metrics["when it misleads"].str.len().min() > 20
     (calibrators,) = (table.value for table in screen("Methods").table)
     assert list(calibrators.index) == [method.label for method in methods().values()]
+    departures = calibrators["departure from its paper or code"]
+    assert departures["PTS"].startswith("The default starts at the temperature of TS")
+    assert departures["Vanilla"] == ""
+    assert not departures.str.contains(">>>").any()
     shown = text(screen("The paper")).replace("\\", "")
     assert all(tension.text in shown for tension in paper.TENSIONS)
 

@@ -13,6 +13,13 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.experiments import paper
 
 
+def departure(method: type[Calibrator]) -> str:
+    """Return what the method's documentation says of how it departs from its paper or its authors' code."""
+    text = " ".join((method.__doc__ or "").partition("Settings:")[0].partition(">>>")[0].split())
+    told = text.partition("Departure")[2].lstrip("s: ")
+    return told[:1].upper() + told[1:]
+
+
 def properties(method: type[Calibrator]) -> str:
     """Say what a method does to the prediction, what it needs, and whether its seed matters."""
     sentences = ["Keeps the prediction." if method().keeps_top1 else "May change the prediction."]
@@ -35,7 +42,12 @@ def metrics() -> None:
 def method_table() -> None:
     """What each method does, and what it needs."""
     rows = [
-        {"method": method.label, "what it does": method.summary, "properties": properties(method)}
+        {
+            "method": method.label,
+            "what it does": method.summary,
+            "properties": properties(method),
+            "departure from its paper or code": departure(method),
+        }
         for method in methods().values()
     ]
     st.table(pd.DataFrame(rows).set_index("method"))
