@@ -106,9 +106,9 @@ def _custom_split() -> str:
 
 def _jobs() -> None:
     """Draw the jobs of the workspace; look again regularly, and rerun the page when there is something new."""
-    active = session.current().jobs.active() is not None
-    # the page that is about to run shows everything that is there by now
+    # the page that is about to run shows everything that is there by now; a job that ends after this line is seen later
     st.session_state[session.JOBS_SEEN] = _progress()
+    active = session.current().jobs.active() is not None
     st.fragment(_job_list, run_every=POLL_SECONDS if active else IDLE_SECONDS)()
 
 
