@@ -70,9 +70,12 @@ def samples(
     )
     if data.test.group is not None:
         frame["group"] = data.test.group[shown]
+    if after is before:
+        frame = frame.drop(columns=["prediction after", "confidence after"])
+        frame = frame.rename(columns={"prediction before": "prediction", "confidence before": "confidence"})
     for column, values in (more or {}).items():
         frame[column] = values[shown]
     name = downloads.file_stem(datasets.current_title(), "samples")
-    show(frame, "samples", name, ("confidence before", "confidence after"))
+    show(frame, "samples", name, [column for column in frame if column.startswith("confidence")])
     if len(rows) > MAX_SAMPLES:
         st.caption(f"The first {MAX_SAMPLES:,} of {len(rows):,} samples.")
