@@ -32,7 +32,7 @@ MOST_CLASSES = 100
 
 SAMPLES = (
     "cifar10", "fashion", "fashion_brier", "fashion_fl_3", "fashion_flsd_53", "fashion_ls_0_05", "fashion_mmce",
-    "digits", "languages", "letters", "letters_boosting",
+    "digits", "languages",
 )  # fmt: skip
 PUBLISHED: dict[str, Callable[[Path], sc.LogitSet]] = {
     "CIFAR-10 ResNet-50": lambda f: sc.load(
@@ -44,8 +44,8 @@ PUBLISHED: dict[str, Callable[[Path], sc.LogitSet]] = {
         [f / "cifar100_repvgg_a2" / "scores.npy", f / "cifar100_repvgg_a2" / "targets.npy"]
     ),
     "ImageNet EfficientNet-Lite0": lambda f: sc.load(f / "imagenet5k_efficientnet_lite0.npz"),
-    "CIFAR-10-LT DenseNet-40 *": lambda f: sc.load(f / "probs_densenet40_c10_LT_logits.p"),
-    "CIFAR-10-LT WRN-28 *": lambda f: sc.load(f / "probs_resnet_wide28_c10_LT_logits.p"),
+    "CIFAR-10-LT DenseNet-40 \\*": lambda f: sc.load(f / "probs_densenet40_c10_LT_logits.p"),
+    "CIFAR-10-LT WRN-28 \\*": lambda f: sc.load(f / "probs_resnet_wide28_c10_LT_logits.p"),
 }
 """Name -> how it is read. A star: validation is long-tailed and test is not, so the two are not alike."""
 

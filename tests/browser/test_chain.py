@@ -33,7 +33,8 @@ def test_svs_then_smart_is_fitted_compared_exported_and_read_again(server: str, 
     assert methods_drawn(page) == [LABEL]
     seen.picture("compare-chain-1280-light")
 
-    page.get_by_role("link", name="Export").first.click()
+    page.get_by_test_id("stHeader").get_by_text("Export and help").click()
+    page.get_by_role("menuitem", name="Export", exact=True).click()
     headline = page.get_by_role("heading", name=f"{LABEL} has an ECE of")
     expect(headline).to_be_visible(timeout=FITS)
     seen.idle()
