@@ -32,7 +32,7 @@ MOST_CLASSES = 100
 
 SAMPLES = (
     "cifar10", "fashion", "fashion_brier", "fashion_fl_3", "fashion_flsd_53", "fashion_ls_0_05", "fashion_mmce",
-    "digits", "languages",
+    "digits", "languages", "letters", "letters_boosting",
 )  # fmt: skip
 PUBLISHED: dict[str, Callable[[Path], sc.LogitSet]] = {
     "CIFAR-10 ResNet-50": lambda f: sc.load(
