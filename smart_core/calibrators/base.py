@@ -214,8 +214,8 @@ class Calibrator(ABC):
         Only methods that map the top-1 confidence alone can: `top_label`. `classes_` is 0 then.
 
         >>> import smart_core as sc
-        >>> sc.calibrators.get("isotonic").fit_confidence([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]).predict_confidence([0.65])
-        array([0.33333334], dtype=float32)
+        >>> sc.Histogram(bins=1).fit_confidence([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]).predict_confidence([0.65])
+        array([0.5], dtype=float32)
         """
         self.check_settings()
         self._check_top_label()
