@@ -8,7 +8,6 @@ import numpy as np
 
 from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.isotonic import Isotonic, non_increasing_levels
-from smart_core.progress import Run
 from smart_core.types import FloatArray
 
 
@@ -34,9 +33,8 @@ class CIR(Isotonic):
     position = 22
     style = LineStyle("#6E8B2F", "2px,2px", "hourglass-open")
 
-    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
-        nodes, values = centred_line(u, hits)
-        self.nodes_, self.values_ = self._store(nodes), self._store(values)
+    def _line(self, u: FloatArray, hits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return centred_line(u, hits)
 
 
 def centred_line(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

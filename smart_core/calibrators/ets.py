@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
-from smart_core.calibrators.rows import row_chunks
+from smart_core.calibrators.rows import labelled_chunks
 from smart_core.calibrators.rules import DISTRIBUTION, TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import T_HIGH, T_LOW, minimise_nll, minimise_over_grid
-from smart_core.device import rows_per_chunk, widen
+from smart_core.device import widen
 from smart_core.fitting.objectives import mse
 from smart_core.fitting.profile import GAP_FLOOR, build_profile, gaps
 from smart_core.fitting.ragged import class_counts, present
@@ -94,8 +94,7 @@ class ETS(Calibrator):
 def label_probabilities(logits: Logits, labels: Tensor, beta: float, run: Run) -> FloatArray:
     """(N, 3): what the tempered softmax, the softmax and the uniform distribution give to the labels."""
     columns = []
-    chunks = row_chunks(logits, run.part(0.5, 0.5), "reading label probabilities")
-    for chunk, y in zip(chunks, labels.unsqueeze(1).split(rows_per_chunk(logits.shape[1])), strict=True):
+    for chunk, y in labelled_chunks(logits, labels, run.part(0.5, 0.5), "reading label probabilities"):
         d = gaps(chunk).clamp(min=GAP_FLOOR)
         logs = [torch.log_softmax(scale * d, dim=1).gather(1, y).squeeze(1) for scale in (beta, 1.0)]
         columns.append(torch.stack([*logs, -torch.log(class_counts(chunk).squeeze(1))], dim=1))
@@ -116,13 +115,8 @@ def mixture_weights(members: FloatArray, run: Run) -> FloatArray:
 
 def mixture_moments(logits: Logits, labels: Tensor, beta: float, run: Run) -> tuple[FloatArray, FloatArray]:
     """What the squared error of a mixture needs: the means of `sum_k p_ak p_bk`, (3, 3), and of `p_ay`, (3,)."""
-    classes = logits.shape[1]
     products, hits = np.zeros((3, 3)), np.zeros(3)
-    for chunk, y in zip(
-        row_chunks(logits, run, "comparing the members"),
-        labels.unsqueeze(1).split(rows_per_chunk(classes)),
-        strict=True,
-    ):
+    for chunk, y in labelled_chunks(logits, labels, run, "comparing the members"):
         d = gaps(chunk).clamp(min=GAP_FLOOR)
         rows = [torch.softmax(scale * d, dim=1) for scale in (beta, 1.0)]
         for a, first in enumerate(rows):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.candidate_ece import candidate_ece
@@ -100,18 +101,13 @@ class FC(Calibrator):
         if features is None:
             return Probabilities(torch.softmax(gaps(logits), dim=1))
         clipped = precise(features.clamp(-self.clip_, self.clip_))
-        scores = head_logits(clipped, precise(self.weight_), precise(self.bias_))
+        scores = linear(clipped, precise(self.weight_), precise(self.bias_))
         return Probabilities(torch.softmax(scores, dim=1).to(logits.dtype))
 
     def numpy_code(self) -> str:
         if not self.features_used_:
             return "return softmax(z).astype(np.float32)"
         return "return softmax(linear(np.clip(x, -CLIP, CLIP), WEIGHT, BIAS)).astype(np.float32)"
-
-
-def head_logits(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`W x + b`, row by row."""
-    return torch.addmm(bias, features, weight.T)
 
 
 class ClipSearch:
@@ -179,7 +175,7 @@ class ClipSearch:
         for start in range(0, count, size):
             rows = slice(start, min(start + size, count))
             self.run.tick(len(self.tried) / self.planned, f"threshold {clip:.2f}")
-            z = head_logits(self.features[rows].clamp(-clip, clip), self.weight, self.bias)
+            z = linear(self.features[rows].clamp(-clip, clip), self.weight, self.bias)
             top, prediction = z.max(dim=1)
             confidence[rows] = torch.exp(top - torch.logsumexp(z, dim=1)).clamp(max=1.0)
             hit[rows] = prediction == self.labels[rows]

@@ -138,10 +138,6 @@ class GC(Calibrator):
                 "it was held at the end."
             )
 
-    @property
-    def parameters(self) -> int:
-        return self.weight_.numel() + self.temperatures_.numel()
-
 
 def group_of(x: Tensor, weight: Tensor) -> Tensor:
     """(P, N) index of each sample's group in each partition, `argmax_g (W_p x)_g`."""

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
-from smart_core.calibrators.rows import row_chunks
+from smart_core.calibrators.rows import labelled_chunks, row_chunks
 from smart_core.calibrators.rules import INCREASING, NOT_DECREASING, PROBABILITIES
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.toplabel import broken_line
-from smart_core.device import precise, rows_per_chunk
+from smart_core.device import precise
 from smart_core.fitting.profile import gaps
 from smart_core.progress import Run
 from smart_core.types import FloatArray, Logits, Probabilities
@@ -84,12 +84,8 @@ def pooled_line(logits: Logits, labels: Tensor, run: Run) -> tuple[FloatArray, F
     """
     from scipy.optimize import isotonic_regression
 
-    size = rows_per_chunk(logits.shape[1])
-    chunks = row_chunks(logits, run.part(0.0, 0.4), "reading label probabilities")
-    parts = [
-        rounded_softmax(chunk).gather(1, y) for chunk, y in zip(chunks, labels.unsqueeze(1).split(size), strict=True)
-    ]
-    of_labels = torch.cat(parts).squeeze(1).cpu()
+    chunks = labelled_chunks(logits, labels, run.part(0.0, 0.4), "reading label probabilities")
+    of_labels = torch.cat([rounded_softmax(chunk).gather(1, y) for chunk, y in chunks]).squeeze(1).cpu()
     at = of_labels.unique()
     cells = 2 * len(at) + 1
     count = torch.zeros(cells, dtype=torch.int64)

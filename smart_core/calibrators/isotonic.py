@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.rules import INCREASING, NOT_INCREASING, PROBABILITIES
-from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
-from smart_core.progress import Run
+from smart_core.calibrators.toplabel import LineCalibrator
 from smart_core.types import FloatArray, IntArray
 
 
 @dataclass(kw_only=True, eq=False)
-class Isotonic(TopLabelCalibrator):
+class Isotonic(LineCalibrator):
     """`c(s)`, the non-decreasing function of the confidence s with the least squared error to the hits.
 
     Linear between the validation confidences, constant beyond them. Departure: the original maps each class's
@@ -34,18 +32,10 @@ class Isotonic(TopLabelCalibrator):
     position = 13
     style = LineStyle("#9A7B1F", "dash", "cross-open")
     rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", PROBABILITIES, NOT_INCREASING))
-    numpy_map = "broken_line(u, NODES, VALUES)"
     libraries = ("scipy.optimize",)
 
-    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
-        nodes, values = non_increasing_line(u, hits)
-        self.nodes_, self.values_ = self._store(nodes), self._store(values)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"nodes_": ("n+1",), "values_": ("n+1",)}
-
-    def _map(self, u: Tensor) -> Tensor:
-        return broken_line(u, self.nodes_, self.values_)
+    def _line(self, u: FloatArray, hits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return non_increasing_line(u, hits)
 
 
 def non_increasing_levels(x: FloatArray, y: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:

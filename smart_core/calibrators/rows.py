@@ -24,6 +24,13 @@ def row_chunks(rows: Tensor, run: Run, message: str) -> Iterator[Tensor]:
         yield chunk
 
 
+def labelled_chunks(logits: Tensor, labels: Tensor, run: Run, message: str) -> Iterator[tuple[Logits, Tensor]]:
+    """The same with the labels (n, 1) of the rows."""
+    of_rows = labels.unsqueeze(1).split(rows_per_chunk(logits.shape[1]))
+    for chunk, y in zip(row_chunks(logits, run, message), of_rows, strict=True):
+        yield Logits(chunk), y
+
+
 def map_rows(function: Callable[[Logits], Tensor], rows: Tensor, run: Run, message: str) -> Tensor:
     """`function(rows)`, for a function that treats each row by itself."""
     return torch.cat([function(Logits(chunk)) for chunk in row_chunks(rows, run, message)])

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.rules import INCREASING, PROBABILITIES, WEIGHTS
 from smart_core.calibrators.settings import setting
-from smart_core.calibrators.toplabel import TopLabelCalibrator, broken_line
-from smart_core.progress import Run
+from smart_core.calibrators.toplabel import LineCalibrator
 from smart_core.types import FloatArray
 
 
 @dataclass(kw_only=True, eq=False)
-class Spline(TopLabelCalibrator):
+class Spline(LineCalibrator):
     """`c(s) = s + h'(t)`, h the natural cubic spline through the cumulative gap between hits and scores.
 
     With samples in the order of their scores s, and a_j = 1 if prediction j is right, else 0, h is fitted by least
@@ -36,7 +34,6 @@ class Spline(TopLabelCalibrator):
     position = 8
     style = LineStyle("#7C5CD6", "longdash", "hexagon")
     rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", WEIGHTS))
-    numpy_map = "np.clip(broken_line(u, NODES, VALUES), 0.0, 1.0)"
     libraries = ("scipy.interpolate",)
 
     knots: int = setting(6, "Number of evenly spaced knots, both ends included.", low=2, high=100)
@@ -46,18 +43,11 @@ class Spline(TopLabelCalibrator):
         choices=("retake", "keep"),
     )
 
-    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
+    def _line(self, u: FloatArray, hits: FloatArray) -> tuple[FloatArray, FloatArray]:
         knots = max(2, min(self.knots, len(u)))
         if knots < self.knots:
             self.notices_.append(f"{len(u)} samples allow {knots} knots, not {self.knots}.")
-        scores, recalibrated = recalibration(u, hits, knots)
-        self.nodes_, self.values_ = self._store(scores), self._store(recalibrated)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"nodes_": ("n+1",), "values_": ("n+1",)}
-
-    def _map(self, u: Tensor) -> Tensor:
-        return broken_line(u, self.nodes_, self.values_).clamp(0.0, 1.0)
+        return recalibration(u, hits, knots)
 
     @property
     def keeps_top1(self) -> bool:

@@ -111,6 +111,26 @@ class StairsCalibrator(TopLabelCalibrator):
         return stairs(u, self.edges_, self.values_)
 
 
+@dataclass(kw_only=True, eq=False)
+class LineCalibrator(TopLabelCalibrator):
+    """A broken line over the complement."""
+
+    numpy_map = "broken_line(u, NODES, VALUES)"
+
+    @abstractmethod
+    def _line(self, u: FloatArray, hits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Nodes, increasing, and values of the line that is learned from complements (N,) and hits (N,)."""
+
+    def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
+        self.nodes_, self.values_ = map(self._store, self._line(u, hits))
+
+    def learned(self) -> dict[str, Shape]:
+        return {"nodes_": ("n+1",), "values_": ("n+1",)}
+
+    def _map(self, u: Tensor) -> Tensor:
+        return broken_line(u, self.nodes_, self.values_)
+
+
 def spread(
     probabilities: Probabilities,
     prediction: Tensor,

@@ -140,6 +140,8 @@ def simulate(
     >>> drawn.true_calibration_error(drawn.true_confidence)
     0.0
     """
+    from scipy.special import softmax
+
     truth = law_named(law)
     _check(n, classes, difficulty, background)
     logits = np.empty((n, classes), dtype=np.float32)
@@ -154,7 +156,8 @@ def simulate(
         logits[rows] = z
         margin[rows] = _margin(z)
         temperature[rows] = _positive(truth(margin[rows]), size)
-        probabilities = _softmax(z, temperature[rows])
+        gaps = (z - z.max(axis=1, keepdims=True)).astype(np.float64)
+        probabilities = softmax(gaps / temperature[rows, None], axis=1)
         confidence[rows] = probabilities.max(axis=1)
         labels[rows] = _draw_labels(probabilities, uniform)
     return Simulated(logits, labels, margin, temperature, confidence)
@@ -224,15 +227,6 @@ def _draw_logits(rng: np.random.Generator, classes: int, difficulty: float, back
 def _margin(z: Array) -> Array:
     two = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
     return two[:, 1] - two[:, 0]
-
-
-def _softmax(z: Array, temperature: Array) -> Array:
-    """Rows of softmax(z / T) in float64."""
-    scaled = (z - z.max(axis=1, keepdims=True)).astype(np.float64)
-    scaled /= temperature[:, None]
-    np.exp(scaled, out=scaled)
-    scaled /= scaled.sum(axis=1, keepdims=True)
-    return scaled
 
 
 def _draw_labels(probabilities: Array, uniform: Array) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import chain
 from typing import Any
 
@@ -44,14 +45,8 @@ def read_json(source: Source) -> RawFile:
 
 def _lines(file: str, data: bytes) -> Iterator[Any]:
     """The value of each line that is not empty; a last line that was cut off is told as such."""
-    start, number = 0, 0
-    while start < len(data):
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        number += 1
-        line = data[start:end].strip()
-        start = end + 1
-        if not line:
+    for number, line in enumerate(BytesIO(data), start=1):
+        if not line.strip():
             continue
         try:
             yield json.loads(line)

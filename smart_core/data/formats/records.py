@@ -50,21 +50,15 @@ class Records:
         if kinds <= set(_NUMBERS) and complete:
             values = np.array([value for _, value in entries])
             return values if values.dtype.kind in "biuf" else None  # integers beyond 64 bits
+        known = dict(entries)
         if kinds <= {*_NUMBERS, type(None)}:
-            column = np.full(self.count, np.nan)
-            for row, value in entries:
-                column[row] = np.nan if value is None else value
-            return column
+            return np.array([known.get(row) for row in range(self.count)], dtype=np.float64)  # None becomes NaN
         if kinds <= {str, type(None)}:
-            words = [""] * self.count
-            for row, value in entries:
-                words[row] = value or ""
+            words = [known.get(row) or "" for row in range(self.count)]
             return text_array(words, self.raw.name, label, self.raw.notices)
         if kinds == {np.ndarray} and complete:
             rows = [value for _, value in entries]
-            if len({len(row) for row in rows}) > 1:
-                return padded(self.budget, label, rows)
-            return np.stack(rows)
+            return np.stack(rows) if len({len(row) for row in rows}) == 1 else padded(self.budget, label, rows)
         return None
 
 

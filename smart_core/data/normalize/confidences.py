@@ -11,7 +11,6 @@ from smart_core.data.logitset import PREDICTED_LABEL, TRUE_LABEL, Array, Notice,
 from smart_core.data.normalize import extras
 from smart_core.data.normalize.logits import EXACT
 from smart_core.data.roles.assign import Assignment
-from smart_core.data.roles.candidates import WHOLE
 from smart_core.errors import LogitFileError
 from smart_core.formatting import plural, printable
 
@@ -36,23 +35,22 @@ def is_confidences(assigned: Assignment) -> bool:
 def confidence_parts_of(assigned: Assignment, notices: list[Notice]) -> dict[str, Part]:
     """Return {split: part} of confidences."""
     items = {split: part["confidence"] for split, part in assigned.parts.items()}
-    numbers = {split: _numbers(item) for split, item in items.items()}
-    highest = max(float(values.max()) for values in numbers.values())
-    total = 1 if highest <= 1 + EXACT else 100
-    if total == 100:
+    confidences, percentages = fractions(items)
+    if percentages:
         text = "holds percentages; a hundredth of them is the confidence."
         notices.append(next(iter(items.values())).notice("percentages", text))
     return {
-        split: _part(part, np.clip(numbers[split] / total, 0.0, 1.0), assigned.metadata.get(split, {}), notices)
+        split: _part(part, confidences[split], assigned.metadata.get(split, {}), notices)
         for split, part in assigned.parts.items()
     }
 
 
-def unlabelled_confidences(items: Mapping[str, RawArray]) -> dict[str, Array]:
-    """Return the confidences of each split under the prefix of its arrays ("", "val_" or "test_")."""
-    numbers = {"" if split == WHOLE else f"{split}_": _numbers(item) for split, item in items.items()}
-    total = 1 if max(float(values.max()) for values in numbers.values()) <= 1 + EXACT else 100
-    return {name: np.clip(values / total, 0.0, 1.0) for name, values in numbers.items()}
+def fractions(items: Mapping[str, RawArray]) -> tuple[dict[str, Array], bool]:
+    """Return the confidences of each split, from 0 to 1, and whether they were percentages."""
+    numbers = {split: _numbers(item) for split, item in items.items()}
+    percentages = max(float(values.max()) for values in numbers.values()) > 1 + EXACT
+    total = 100 if percentages else 1
+    return {split: np.clip(values / total, 0.0, 1.0) for split, values in numbers.items()}, percentages
 
 
 def _numbers(item: RawArray) -> Array:
@@ -100,15 +98,9 @@ def _part(
         count = plural(int((agree != correct).sum()), "row")
         text = f"differs from whether label and prediction agree in {count}; it is used as it is."
         notices.append(found["correct"].notice("correct_differs", text))
-    others = {name: read_only(extras.metadata_of(item, rows)) for name, item in metadata.items()}
-    distances, group = found.get("cw_l2"), found.get("group")
-    return Part.of_confidences(
-        confidence,
-        correct,
-        cw_l2=None if distances is None else read_only(extras.cw_l2_of(distances, rows, notices)),
-        group=None if group is None else read_only(extras.group_of(group, rows)),
-        metadata=known | {name: values for name, values in others.items() if name not in known},
-    )
+    others = extras.others_of(found, metadata, rows, notices)
+    others["metadata"] = known | {name: values for name, values in others["metadata"].items() if name not in known}
+    return Part.of_confidences(confidence, correct, **others)
 
 
 def _truth(item: RawArray, rows: int) -> Array:
@@ -129,11 +121,5 @@ def _truth(item: RawArray, rows: int) -> Array:
 def _equal(first: Array, second: Array) -> Array:
     """Return where two columns of labels agree; a number equals its text."""
     if (first.dtype.kind == "U") != (second.dtype.kind == "U"):
-        first, second = (_as_text(values) for values in (first, second))
+        first, second = extras.as_text(first), extras.as_text(second)
     return np.asarray(first == second)
-
-
-def _as_text(values: Array) -> Array:
-    if values.dtype.kind == "f" and np.all(values % 1 == 0):
-        values = values.astype(np.int64)
-    return values.astype(np.str_)

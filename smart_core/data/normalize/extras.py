@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from smart_core.data.formats.raw import RawArray
-from smart_core.data.logitset import Array, Head, Notice
+from smart_core.data.logitset import Array, Head, Notice, read_only
 from smart_core.data.normalize.labels import clean_text
 from smart_core.data.normalize.logits import as_float32, scan
 from smart_core.formatting import plural, shape_text
@@ -55,9 +56,14 @@ def text_of(item: RawArray) -> Array:
     values = item.values.reshape(-1)
     if values.dtype.kind == "S":
         return clean_text(np.char.decode(values, "utf-8", "replace"))
+    return clean_text(np.char.strip(as_text(values)))
+
+
+def as_text(values: Array) -> Array:
+    """Values as strings; numbers that are all whole have no decimals."""
     if values.dtype.kind == "f" and np.all(values % 1 == 0):
         values = values.astype(np.int64)
-    return clean_text(np.char.strip(values.astype(np.str_)))
+    return values.astype(np.str_)
 
 
 def group_of(item: RawArray, rows: int) -> Array:
@@ -76,6 +82,18 @@ def metadata_of(item: RawArray, rows: int) -> Array:
     if values.dtype.kind == "f" or np.iinfo(values.dtype).max > np.iinfo(np.int64).max:
         return values.astype(np.float64)
     return values.astype(np.int64)
+
+
+def others_of(
+    found: Mapping[str, RawArray], metadata: Mapping[str, RawArray], rows: int, notices: list[Notice]
+) -> dict[str, Any]:
+    """The arguments of a `Part` that neither logits nor confidences decide: distances, groups and metadata."""
+    distances, group = found.get("cw_l2"), found.get("group")
+    return {
+        "cw_l2": None if distances is None else read_only(cw_l2_of(distances, rows, notices)),
+        "group": None if group is None else read_only(group_of(group, rows)),
+        "metadata": {name: read_only(metadata_of(item, rows)) for name, item in metadata.items()},
+    }
 
 
 def head_of(shared: Mapping[str, RawArray], classes: int, features: Array | None, notices: list[Notice]) -> Head | None:

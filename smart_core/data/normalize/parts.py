@@ -10,7 +10,7 @@ import numpy as np
 from smart_core.data.formats.raw import RawArray
 from smart_core.data.logitset import Array, Notice, Part, read_only
 from smart_core.data.normalize import extras
-from smart_core.data.normalize.confidences import confidence_parts_of, is_confidences, unlabelled_confidences
+from smart_core.data.normalize.confidences import confidence_parts_of, fractions, is_confidences
 from smart_core.data.normalize.labels import binary, flat_labels, text_to_codes, zero_based
 from smart_core.data.normalize.logits import LOGITS, PROBABILITIES, logits_of, oriented
 from smart_core.data.roles.assign import Assignment
@@ -99,9 +99,11 @@ def unlabelled_of(
     For a calibrator of confidences, with 0 classes, these take the place of logits.
     """
     if classes == 0:
-        found = unlabelled_confidences({split: part["confidence"] for split, part in assigned.parts.items()})
-        rows_of = {name: np.empty((len(values), 0), dtype=np.float32) for name, values in found.items()}
-        return {name: Unlabelled(rows_of[name], None, tuple(notices), values) for name, values in found.items()}
+        found, _ = fractions({split: part["confidence"] for split, part in assigned.parts.items()})
+        return {
+            _prefix(split): Unlabelled(np.empty((len(values), 0), dtype=np.float32), None, tuple(notices), values)
+            for split, values in found.items()
+        }
     items = [part["logits"] for part in assigned.parts.values()]
     rows = [_sample_count(part, classes) for part in assigned.parts.values()]
     scores = oriented(items, rows, options.transposed, notices)
@@ -112,8 +114,12 @@ def unlabelled_of(
         for part, matrix in zip(assigned.parts.values(), logits, strict=True)
     ]
     unique = tuple(dict.fromkeys(notices))
-    prefixes = ["" if split == WHOLE else f"{split}_" for split in assigned.parts]
-    return {name: Unlabelled(z, x, unique) for name, z, x in zip(prefixes, logits, features, strict=True)}
+    rows_of = zip(assigned.parts, logits, features, strict=True)
+    return {_prefix(split): Unlabelled(z, x, unique) for split, z, x in rows_of}
+
+
+def _prefix(split: str) -> str:
+    return "" if split == WHOLE else f"{split}_"
 
 
 def _sample_count(part: Mapping[str, RawArray], classes: int | None) -> int | None:
@@ -143,13 +149,10 @@ def _part(
     metadata: Mapping[str, RawArray],
     notices: list[Notice],
 ) -> Part:
-    rows = len(labels)
-    features, cw_l2, group = (found.get(role) for role in ("features", "cw_l2", "group"))
+    features = found.get("features")
     return Part(
         logits=read_only(logits),
         labels=read_only(np.array(labels, dtype=np.int64)),
-        features=None if features is None else extras.features_of(features, rows, notices),
-        cw_l2=None if cw_l2 is None else read_only(extras.cw_l2_of(cw_l2, rows, notices)),
-        group=None if group is None else read_only(extras.group_of(group, rows)),
-        metadata={name: read_only(extras.metadata_of(item, rows)) for name, item in metadata.items()},
+        features=None if features is None else extras.features_of(features, len(labels), notices),
+        **extras.others_of(found, metadata, len(labels), notices),
     )

@@ -84,6 +84,10 @@ class Assignment:
         self.ignored += [candidate.array for candidate in ordered[1:]]
         return {role: first}
 
+    def choose_rows(self, candidates: Sequence[Candidate]) -> dict[str, RawArray]:
+        """Return the preferred candidate of each role with one entry per sample."""
+        return {role: array for each in ROW_ROLES for role, array in self.choose(each, candidates).items()}
+
     def guessed(self, array: RawArray, role: str) -> None:
         """Add a notice that an array got its role from its shape."""
         self.notices.append(array.notice("guessed_roles", f"is used as the {role} because of its shape.", BY_HAND))
@@ -105,7 +109,8 @@ def assign(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
         if own:
             confidences = None if by_hand else as_confidences(own)
             if confidences is not None:
-                result.parts[split] = _confidence_part(confidences, result)
+                result.parts[split] = result.choose_rows(confidences)
+                result.ignored += [c.array for c in confidences if c.role is None]  # metadata, if they are as long
             else:
                 result.parts[split] = _part(split, without_confidences(own), files, result)
             _keep_metadata(split, own, result)
@@ -280,9 +285,7 @@ def _four_unnamed(found: list[Candidate], result: Assignment) -> list[Candidate]
 
 def _part(split: str, own: list[Candidate], files: Sequence[RawFile], result: Assignment) -> dict[str, RawArray]:
     """Return the arrays of one split; shapes decide the roles that no name gives."""
-    part: dict[str, RawArray] = {}
-    for role in ROW_ROLES:
-        part |= result.choose(role, own)
+    part = result.choose_rows(own)
     free = [c.array for c in own if c.role is None]
     for role, test, mine, other in (
         ("labels", could_be_labels, "label", "logit"),
@@ -307,15 +310,6 @@ def _part(split: str, own: list[Candidate], files: Sequence[RawFile], result: As
         text = f"holds labels and {labels.label} logits, against their names."
         result.notices.append(scores.notice("swapped", text, BY_HAND))
         part |= {"logits": labels, "labels": scores}
-    return part
-
-
-def _confidence_part(own: list[Candidate], result: Assignment) -> dict[str, RawArray]:
-    """Return the arrays of one split of confidences."""
-    part: dict[str, RawArray] = {}
-    for role in ROW_ROLES:
-        part |= result.choose(role, own)
-    result.ignored += [c.array for c in own if c.role is None]  # metadata, if they are as long
     return part
 
 
