@@ -64,6 +64,10 @@ def test_every_part_has_its_layer():
     assert imports().keys() <= set(layered)
 
 
+def test_the_top_level_stays_small_enough_to_read():
+    assert len([path for path in ENGINE.iterdir() if path.name not in ("__pycache__", "app")]) <= 22
+
+
 @pytest.mark.parametrize("part", sorted(part for layer in LAYERS for part in layer))
 def test_imports_go_down(part: str):
     level = {name: number for number, layer in enumerate(LAYERS) for name in layer}
