@@ -8,6 +8,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from pages.shared import tables
+from pages.shared.components import plain_text
 from smart_core import LogitSet
 from smart_core.figures.chart import Chart
 
@@ -50,7 +51,7 @@ def show(
     if below is not None:
         below(event)
     with st.expander("The numbers of this chart"):
-        st.caption(chart.alt)
+        st.caption(plain_text(chart.alt))
         tables.show(chart.table, f"{key}-table", chart.name)
         st.segmented_control(
             "Image format of the chart's camera button",

@@ -17,17 +17,18 @@ MARK = """<rect width="24" height="24" rx="5" fill="#C2410C"/>
 
 TEXT = {False: "#1F2430", True: "#E8EAED"}
 """Dark theme or not -> the theme's text colour, for the product's name."""
-MUTED = {False: "#5B6270", True: "#A9B1BD"}
-"""The same for captions: Streamlit's own grey has too little contrast."""
+LIGHT = "<style>:root { --smart-text: #1F2430; --smart-muted: #5B6270; }</style>"
+DARK = "<style>:root { --smart-text: #E8EAED; --smart-muted: #A9B1BD; }</style>"
+"""The colours that `CSS` uses; Streamlit's own grey of captions has too little contrast."""
 
 CSS = """<style>
 .stMainBlockContainer { padding-top: 4rem; }
 .st-key-page-head { border-bottom: 1px solid rgba(128, 128, 128, 0.25); padding-bottom: 0.35rem; }
 .stMainBlockContainer h1 { padding: 0; }
 .st-key-other-theme { display: none; }
-[data-testid="stCaptionContainer"], .stButton kbd { color: MUTED; opacity: 1 !important; }
+[data-testid="stCaptionContainer"], .stButton kbd { color: var(--smart-muted); opacity: 1 !important; }
 .stButton button[kind="primary"] kbd { color: #FFF; }
-[data-testid="stSliderThumbValue"] p { color: TEXT; }
+[data-testid="stSliderThumbValue"] p { color: var(--smart-text); }
 a[href^="guide?topic="] { color: inherit; text-decoration: underline dotted; text-underline-offset: 0.2em; }
 .katex-display { overflow: visible !important; }
 [data-testid="stTopNavSection"]:has(strong) { background-color: rgba(128, 128, 128, 0.18); }
@@ -108,8 +109,13 @@ def _svg(width: int, content: str) -> str:
 def draw() -> bool:
     """Draw the line above a page's title; return whether a file is to be opened, on Start."""
     with st.sidebar:  # on the page, each would leave a gap
-        css = CSS.replace("MUTED", MUTED[charts.is_dark()]).replace("TEXT", TEXT[charts.is_dark()])
-        st.html(f"{css}{DROP_ANYWHERE}{WATCH_THEME}", unsafe_allow_javascript=True)
+        if charts.is_dark():
+            st.html(DARK)
+        else:
+            st.html(LIGHT)
+        st.html(CSS)
+        st.html(DROP_ANYWHERE, unsafe_allow_javascript=True)
+        st.html(WATCH_THEME, unsafe_allow_javascript=True)
         st.button("Redraw for the other theme", key="other-theme")
     with st.container(horizontal=True, vertical_alignment="center", key="page-head"):
         if not datasets.empty():

@@ -41,6 +41,7 @@ class RecordFile:
     The per-sample vectors that paired tests need lie beside the file in a folder `NAME.cache`, which can be deleted:
     without it no fit is made again, but methods added later cannot be tested against earlier ones.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = RecordFile.open(f"{folder}/results.json")
     ...     file.add("key of a fit", Record({"ece": 0.01}, 0.5))
