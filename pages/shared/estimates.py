@@ -21,7 +21,7 @@ MEASURED_FOR = 20
 """Seconds for which a measurement of the machine counts."""
 
 
-@st.cache_data(ttl=MEASURED_FOR, show_spinner=False)
+@st.cache_data(ttl=MEASURED_FOR, max_entries=1, show_spinner=False)
 def _factor() -> float:
     return machine_factor()
 

@@ -34,7 +34,8 @@ def result(data: sc.LogitSet):
 
 def test_json_has_the_published_shape(result):
     content = json.loads(result.to_json())
-    assert content["data"] == {"name": "made", "classes": 5, "validation": 600, "test": 600, "notices": []}
+    sizes = {"classes": 5, "validation": 600, "test": 600}
+    assert content["data"] == {"name": "made", "kind": "logits", **sizes, "notices": []}
     assert set(content["floor"]["ece"]) == {"mean", "q95"}
     assert content["methods"]["fc"] == {"available": False, "reason": "needs features and head"}
     smart = content["methods"]["smart"]
