@@ -90,7 +90,7 @@ def _distances(name: str) -> list[str]:
 
 def _method(id: str, row: dict[str, Any], best: str) -> list[str]:
     if not row["available"]:
-        return [id, row["reason"], *[""] * 6]
+        return [sc.calibrators.methods()[id].label, row["reason"], *[""] * 6]
     by = row["metrics"]
     return [
         row["label"],

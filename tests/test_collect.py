@@ -354,8 +354,8 @@ def loaders():
 
 
 def test_the_command_line_resumes_after_a_kill(tmp_path, monkeypatch, capsys):
-    (tmp_path / "collected_here.py").write_text(MODULE)
-    arguments = ["collect", "--model", "collected_here:model", "--data", "collected_here:loaders", "--device", "cpu", "--out"]
+    (tmp_path / "to_collect.py").write_text(MODULE)
+    arguments = ["collect", "--model", "to_collect:model", "--data", "to_collect:loaders", "--device", "cpu", "--out"]
     path = os.pathsep.join([str(ROOT), str(tmp_path)])
     command = [sys.executable, "-m", "smart_core", *arguments, "killed.npz"]
     process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, "PAUSE": "0.3"})
@@ -374,5 +374,5 @@ def test_the_command_line_resumes_after_a_kill(tmp_path, monkeypatch, capsys):
     assert main([*arguments, "killed.npz", "--json", "-"]) == 0
     assert '"features": 8' in capsys.readouterr().out
     assert Path("killed.npz").read_bytes() == Path("whole.npz").read_bytes()
-    assert main(["collect", "--model", "collected_here:nothing", "--data", "collected_here:loaders", "--out", "a.npz"]) == 2
+    assert main(["collect", "--model", "to_collect:nothing", "--data", "to_collect:loaders", "--out", "a.npz"]) == 2
     assert "has no function or class called nothing" in capsys.readouterr().err
