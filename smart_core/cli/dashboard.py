@@ -9,6 +9,7 @@ import argparse
 import errno
 import os
 import runpy
+import signal
 import socket
 import sys
 import threading
@@ -23,6 +24,7 @@ from urllib.parse import quote
 from smart_core.cli import serving
 from smart_core.cli.arguments import add_reading
 from smart_core.cli.serving import Access
+from smart_core.cli.terminal import handling
 from smart_core.errors import LogitFileError, SmartError
 
 if TYPE_CHECKING:
@@ -115,7 +117,9 @@ def run(options: Namespace) -> None:
     # Streamlit's welcome message asks an outside host for this machine's address, and its first start for an e-mail
     flags += ["--logger.hideWelcomeMessage=true", "--server.showEmailPrompt=false"]
     sys.argv = ["streamlit", "run", str(APP / "dashboard_server.py"), *flags]
-    runpy.run_module("streamlit", run_name="__main__")
+    # having shut down, uvicorn raises the signal again, which Streamlit would report as "Aborted!" with code 1
+    with handling(lambda *_: sys.exit(0), signal.SIGINT, signal.SIGTERM):
+        runpy.run_module("streamlit", run_name="__main__")
 
 
 def _show(link: str, host: str, port: int) -> None:

@@ -35,7 +35,8 @@ def test_it_runs_as_a_plain_user_from_the_lock():
     assert copied == {".", "requirements.txt"}
     assert "--no-deps" in runs[runs.index(locked) + 1]
     left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
-    needed = {"smart_core", "pages", "sample_logits", "dashboard.py", ".streamlit", "pyproject.toml", "hatch_build.py"}
+    needed = {"smart_core", "pages", "sample_logits", "dashboard.py", "dashboard_server.py", ".streamlit"}
+    needed |= {"pyproject.toml", "hatch_build.py"}
     assert not {"LICENSE", "README.md", *needed} & set(left_out)
 
 

@@ -31,7 +31,8 @@ def test_the_wheel_holds_the_app_inside_the_package(installed: Installed):
         inside = {name.removeprefix(f"{APP}/") for name in names if name.startswith(f"{APP}/{part}/")}
         here = [path for path in (ROOT / part).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         assert inside == {path.relative_to(ROOT).as_posix() for path in here}
-    assert {f"{APP}/dashboard.py", f"{APP}/.streamlit/config.toml", "smart_core/py.typed"} <= names
+    assert {f"{APP}/{name}" for name in ("dashboard.py", "dashboard_server.py", ".streamlit/config.toml")} <= names
+    assert "smart_core/py.typed" in names
     assert {f"smart_core/experiments/paper_{kind}.csv" for kind in ("tables", "tensions")} <= names
     assert {f"smart_core/report/page.{kind}" for kind in ("html", "css", "js")} <= names
     assert f"Version: {sc.__version__}\n" in metadata
@@ -66,12 +67,12 @@ def test_the_dashboard_opens_a_given_file_and_the_samples(installed: Installed, 
     command = [installed.smart, "dashboard", "my_model.npz", "--port", str(port), "--no-browser"]
     with installed.serving(command, port) as server:
         given = visit(f"http://127.0.0.1:{port}/start")
-        expect(given.page.locator(".st-key-in-view")).to_contain_text("my_model. Too confident: it claims")
+        expect(given.page.get_by_role("heading", level=4).first).to_contain_text("my_model. Too confident: it claims")
         # .streamlit/config.toml counts although the folder is another
         expect(given.page.locator(".st-key-start-diagnose button")).to_have_css("background-color", PRIMARY)
         given.clean()
         sample = visit(f"http://127.0.0.1:{port}/start?data=cifar10")
-        expect(sample.page.locator(".st-key-in-view")).to_contain_text("CIFAR-10. Too confident: it claims")
+        expect(sample.page.get_by_role("heading", level=4).first).to_contain_text("CIFAR-10. Too confident: it claims")
         sample.clean()
         server.send_signal(signal.SIGINT)
         output, errors = server.communicate(timeout=60)
