@@ -33,7 +33,8 @@ def test_fits_are_watched_cancelled_and_kept_on_another_page(server: str, visit:
     page.locator(".st-key-fit-all button").first.click()
     # rows appear while the others are still being fitted
     expect(page.locator(".st-key-leaderboard")).to_be_visible(timeout=FITS)
-    expect(page.get_by_text(re.compile(rf"^([2-9]|1\d) of {len(methods())} methods done"))).to_be_visible(timeout=FITS)
+    some = re.compile(rf"^([2-9]|1\d) of {len(methods())} methods fitted")
+    expect(page.get_by_text(some)).to_be_visible(timeout=FITS)
     page.locator(".st-key-job-0-cancel button").first.click()
     expect(page.get_by_text("Cancelled. Finished rows are kept")).to_be_visible(timeout=FITS)
     seen.idle()

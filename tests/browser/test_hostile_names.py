@@ -47,7 +47,7 @@ def test_no_page_interprets_a_name_as_markup(visit: Callable[..., Visit], server
     )
     seen = visit(f"{server}/start?data=digits")
     seen.page.locator(".st-key-start-files input[type=file]").set_input_files(path)
-    expect(seen.page.locator(".st-key-in-view").get_by_text("onerror").first).to_be_visible(timeout=PATIENCE)
+    expect(seen.page.get_by_role("heading", level=4).first.get_by_text("onerror")).to_be_visible(timeout=PATIENCE)
     seen.idle()
     for _ in range(len(ORDER)):
         seen.page.get_by_role("button", name="Next: ").click()
