@@ -72,7 +72,9 @@ def read(page: st.Page) -> None:
         _set_split(requested[DATA], query | requested)
     elif DATA in requested:
         st.session_state[session.URL_WRITTEN] = {**written, DATA: requested[DATA]}
-        page_query = {name: values for name, values in all_parameters().items() if name not in NAMES}
+        # the link's workspace is left out as well: its file will be loaded into the one of this window
+        general = (*NAMES, workspaces.PARAMETER, workspaces.SHARED)
+        page_query = {name: values for name, values in all_parameters().items() if name not in general}
         _await_file(requested[DATA], Link(page.url_path, query, page_query))
     selected = st.session_state.pop(session.NEXT_DATASET, None)
     if selected in known:
