@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -22,7 +23,7 @@ Open = Callable[..., Visit]
     ],
 )
 def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
-    seen = visit(f"{server}/?data=digits", width=width, dark=dark)
+    seen = visit(f"{server}/diagnose?data=digits", width=width, dark=dark)
     expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()
     expect(seen.page.get_by_role("heading", name="Too confident")).to_be_visible()
     chart = seen.page.locator(".st-key-reliability .js-plotly-plot")
@@ -64,13 +65,19 @@ def test_deep_link_is_the_first_request_to_a_fresh_server(visit: Open, path: str
 
 def test_the_redirect_keeps_the_query(server: str, visit: Open) -> None:
     seen = visit(server + "/?data=digits&bins=20")
-    expect(seen.page.get_by_text("ECE, measured, 20 bins")).to_be_visible()
-    assert seen.page.url == f"{server}/diagnose?data=digits&bins=20"
+    expect(seen.page.get_by_role("heading", name="Start", exact=True)).to_be_visible()
+    expect(seen.page.get_by_test_id("stSidebar").get_by_text("tested on 720")).to_be_attached()
+    expect(seen.page.locator(".st-key-bins").get_by_role("slider")).to_have_value("20")
+    opened = urlsplit(seen.page.url)
+    assert opened.path == "/start"
+    view = parse_qs(opened.query)
+    view.pop("workspace")
+    assert view == {"data": ["digits"], "bins": ["20"]}
     seen.clean()
 
 
 def test_bins_are_kept_in_the_url(server: str, visit: Open) -> None:
-    seen = visit(f"{server}/?data=digits")
+    seen = visit(f"{server}/diagnose?data=digits")
     handle = seen.page.locator(".st-key-bins").get_by_role("slider")
     handle.focus()
     handle.press("ArrowLeft")

@@ -55,12 +55,13 @@ def test_fit_two_and_click_a_cell(server: str, visit: Open, width: int, dark: bo
         "return [cells.x.at(-1), cells.y.at(-1), Array.from(cells.customdata).at(-1)[2]]; }"
     )
     page.mouse.click(*seen.point(gap, x, y))
-    found = page.get_by_role("heading", name=re.compile(r"^Margin .* confidence .*: \d+ samples?$"))
+    below = page.locator(".st-key-gap")
+    found = below.get_by_text(re.compile(r"^Margin .* confidence .*: \d+ samples?$"))
     expect(found).to_be_visible()
     samples = int(found.inner_text().split()[-2])
     assert samples == count
     assert 1 <= samples <= widest_margins()
-    table = page.get_by_test_id("stDataFrame").locator("visible=true").last
+    table = below.get_by_test_id("stDataFrame").locator("visible=true").first
     table.scroll_into_view_if_needed()
     # a row a sample, and the heading
     expect(table.locator("[role=grid]")).to_have_attribute("aria-rowcount", str(samples + 1))
