@@ -69,6 +69,7 @@ def test_from_a_file_to_a_calibrator_without_a_mouse(server: str, visit: Open, t
     tab_to(seen, ".st-key-open-file button")
     with seen.page.expect_file_chooser() as asked:
         press("Enter")
+    seen.idle()  # the button reruns the page, long before a user has chosen a file
     asked.value.set_files(tmp_path / "mine.npz")
     expect(seen.page.get_by_role("heading", level=4).first).to_contain_text("mine. ")
     seen.idle()
