@@ -178,7 +178,7 @@ with paper:
     except SmartError:
         note(f"The paper has no table of {METRICS[metric].label} over all of its networks; choose ECE or AdaECE.")
 with two:
-    benchmarks.show_two_models(metric, bins, look)
+    benchmarks.show_two_models(bins, look)
 
 python_code(
     """

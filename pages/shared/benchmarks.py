@@ -97,7 +97,7 @@ def show_claims(metric: str) -> None:
             st.caption(tension.text)
 
 
-def show_two_models(metric: str, bins: int, look: dict[str, Any]) -> None:
+def show_two_models(bins: int, look: dict[str, Any]) -> None:
     """Two data sets with the same test labels, compared sample by sample."""
     titles = datasets.titles()
     here = datasets.current()

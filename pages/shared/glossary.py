@@ -57,7 +57,7 @@ TERMS = {
     "temperature scaling": "TS: one temperature for every sample, fitted on validation.",
     "tied": "Not distinguishable from the best method by the paired test.",
     "top-1": "The predicted class, and its probability.",
-    "uncalibrated": "The model as it is, called Vanilla in tables.",
+    "uncalibrated": "The model without any calibration, called Vanilla in tables.",
     "witness": "A function of the confidence that reveals miscalibration: its correlation with the gap is the error.",
 }
 """Term -> its meaning."""

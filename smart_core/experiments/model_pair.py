@@ -45,8 +45,8 @@ class ModelPair(Result):
         records = [
             {
                 "metric": name,
-                self.names[0]: self.evaluations[0].metric(name) if name != "cece" else np.nan,
-                self.names[1]: self.evaluations[1].metric(name) if name != "cece" else np.nan,
+                self.names[0]: self.evaluations[0].metric(name),
+                self.names[1]: self.evaluations[1].metric(name),
                 "difference": found.mean,
                 "low": found.low,
                 "high": found.high,
@@ -86,7 +86,7 @@ def compare_models(
     """
     if not same_test_labels(first, second):
         raise CalibrationError(
-            f"{first.name} and {second.name} do not have the same test labels, so that they cannot be compared sample "
+            f"{first.name} and {second.name} do not have the same test labels, so they cannot be compared sample "
             "by sample; open two models' predictions of the same test set."
         )
     run = run or Run()
