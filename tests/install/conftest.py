@@ -31,7 +31,9 @@ class Installed:
 
     def environment(self) -> dict[str, str]:
         """Nothing of the repository is on the path."""
-        return {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+        # workspaces are saved in the data folder, which must not be that of whoever runs the tests
+        own = {"XDG_DATA_HOME": str(self.folder.parent / "data")}
+        return {**os.environ, **own, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
