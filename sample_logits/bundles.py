@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from sample_logits import path
-from sample_logits.corruptions import SEVERITIES, Strengths, corrupt
+from sample_logits.corruptions import SEVERITIES, Strengths, corrupt, edges_only
 from sample_logits.images import Bytes
 from sample_logits.networks import Classifier
 from sample_logits.training import Say, outputs
 
 Arrays = dict[str, NDArray[Any]]
+
+EDGES = "edges"
+"""The group of the images of which only the edges are left."""
 
 CORRUPTED_IMAGES = 1000
 """So many of the test images, the first ones, go under every corruption."""
@@ -42,16 +47,27 @@ def shared(model: Classifier, names: tuple[str, ...]) -> Arrays:
     }
 
 
-def corrupted(model: Classifier, images: Bytes, labels: Bytes, strengths: Strengths, say: Say = print) -> Arrays:
-    """A test part of the first images under every corruption at every severity, `test_group` naming which."""
+def corrupted(
+    model: Classifier, images: Bytes, labels: Bytes, strengths: Strengths, edges: bool, say: Say = print
+) -> Arrays:
+    """A test part of the first images under every corruption at every severity, `test_group` naming which.
+
+    With `edges`, the edges of the images are one more group.
+    """
     images, labels = images[:CORRUPTED_IMAGES], labels[:CORRUPTED_IMAGES]
+    groups: list[tuple[str, Callable[[], Bytes]]] = [
+        (f"{name} {severity}", partial(corrupt, images, name, severity, strengths))
+        for name in strengths
+        for severity in SEVERITIES
+    ]
+    if edges:
+        groups.append((EDGES, partial(edges_only, images)))
     parts: list[Arrays] = []
-    for name in strengths:
-        for severity in SEVERITIES:
-            made = part("test", model, corrupt(images, name, severity, strengths), labels)
-            made["test_group"] = np.full(len(labels), f"{name} {severity}")
-            say(f"{name} {severity}: accuracy {accuracy(made, 'test'):.4f}")
-            parts.append(made)
+    for group, changed in groups:
+        made = part("test", model, changed(), labels)
+        made["test_group"] = np.full(len(labels), group)
+        say(f"{group}: accuracy {accuracy(made, 'test'):.4f}")
+        parts.append(made)
     return {key: np.concatenate([made[key] for made in parts]) for key in parts[0]}
 
 

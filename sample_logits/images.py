@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +33,19 @@ def cached(path: Path, decode: Callable[[], ImageSet]) -> ImageSet:
         return ImageSet(**{name: stored[name] for name in stored.files})
 
 
-def hold_out(labels: Bytes, per_class: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to train on and rows held out, sorted: the same number of every class, drawn by seed."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    held = np.sort(np.concatenate([order[labels[order] == name][:per_class] for name in np.unique(labels)]))
+def hold_out(labels: Bytes, per_class: int | Sequence[int], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to train on and rows held out, sorted: the same number of every class, or one number each, drawn by seed."""
+    order, names = np.random.default_rng(seed).permutation(len(labels)), np.unique(labels)
+    counts = [per_class] * len(names) if isinstance(per_class, int) else per_class
+    drawn = [order[labels[order] == name][:count] for name, count in zip(names, counts, strict=True)]
+    held = np.sort(np.concatenate(drawn))
     return np.setdiff1d(np.arange(len(labels)), held), held
+
+
+def thinned(data: ImageSet, counts: Sequence[int], seed: int) -> ImageSet:
+    """So many training images of each class, drawn by seed; the test part as it is."""
+    _, kept = hold_out(data.train_labels, counts, seed)
+    return replace(data, train_images=data.train_images[kept], train_labels=data.train_labels[kept])
 
 
 def check_balance(data: ImageSet, classes: int, train_per_class: int, test_per_class: int) -> None:

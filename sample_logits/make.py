@@ -16,7 +16,7 @@ from sample_logits.bundles import Arrays, accuracy, write
 from sample_logits.fetch import FetchError, cache_folder
 from sample_logits.training import CheckpointError, Say
 
-SAMPLES = ("cifar10", "digits", "fashion", "languages", "letters")
+SAMPLES = ("cifar10", "digits", "fashion", "fashion_long_tail", "languages", "letters")
 """Modules of this package with a function `bundles(say)`: the name of each bundle and its arrays, one by one."""
 
 INTERRUPTED = 130

@@ -25,13 +25,15 @@ class ImageSample:
 
     name: str
     classes: tuple[str, ...]
-    held_out_per_class: int
+    held_out_per_class: int | tuple[int, ...]
     network: Callable[[], Classifier]
     recipe: training.Recipe
     attacked: int = 1000
     """So many of the test images, the first ones, are attacked."""
     search: Search = field(default_factory=Search)
     strengths: Strengths = field(default_factory=lambda: PICTURES)
+    edges: bool = False
+    """Whether the corrupted bundle has the edges of the images, too."""
 
 
 def fit(sample: ImageSample, data: ImageSet, say: training.Say, loss: str = "NLL") -> Classifier:
@@ -72,7 +74,7 @@ def attack(sample: ImageSample, data: ImageSet, model: Classifier, say: training
 
 def corrupted(sample: ImageSample, data: ImageSet, model: Classifier, say: training.Say) -> bundles.Arrays:
     """The same clean validation part, and test images under corruptions."""
-    test = bundles.corrupted(model, data.test_images, data.test_labels, sample.strengths, say)
+    test = bundles.corrupted(model, data.test_images, data.test_labels, sample.strengths, sample.edges, say)
     return _validation(sample, data, model) | test
 
 

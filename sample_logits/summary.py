@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -15,11 +15,30 @@ from scipy.special import softmax
 import smart_core as sc
 from sample_logits import FOLDER, path
 from smart_core.analysis.correlation import Correlation, correlate
+from smart_core.analysis.margin_groups import MarginGroup, after_temperature_scaling, largest_gap
+from smart_core.cli.benchmark import stored
 from smart_core.data.logitset import LogitSet, Part
+from smart_core.experiments.benchmark_records import RecordFile
+from smart_core.experiments.benchmark_result import Benchmark
 from smart_core.metrics import Samples, ece, noise_floor
 
 MAIN = ("cifar10", "fashion", "digits")
 """The sets with distances, on which every method is compared."""
+
+RESULTS = FOLDER / "benchmark.json"
+"""Finished fits of `smart benchmark`: every method on every bundle and on seven published sets, three seeds."""
+
+
+RAGGED = "languages_choices"
+"""The bundle whose rows lack classes, which half of the methods refuse; a ranking with it could not have them."""
+
+
+def opening() -> str:
+    """The set that the dashboard opens on: the one on which temperature scaling leaves the largest gap.
+
+    The gap is that of a margin group on validation, where temperature scaling is fitted; test has no say in the choice.
+    """
+    return max((file.stem for file in sorted(FOLDER.glob("*.npz"))), key=lambda name: abs(_left(name).gap))
 
 
 def main() -> None:
@@ -40,6 +59,13 @@ def figures() -> str:
     return _table(header, [_figures(file.stem) for file in sorted(FOLDER.glob("*.npz"))])
 
 
+def gaps() -> str:
+    """One row a bundle: the margin group with the largest gap after temperature scaling, both on validation."""
+    header = ("bundle", "temperature", "largest gap", "where")
+    rows = [_gaps(file.stem) for file in sorted(FOLDER.glob("*.npz"))]
+    return f"{_table(header, rows)}\n\nThe dashboard opens on `{opening()}`."
+
+
 def distances() -> str:
     """One row a main set: the correlation of margin and distance over the attacked images."""
     header = ("set", "attacked", "failed", "median distance", "Pearson r", "Spearman")
@@ -49,12 +75,48 @@ def distances() -> str:
 def methods(name: str) -> str:
     """The leaderboard of one set, all methods over five seeds."""
     result = sc.compare(sc.load(path(name)), methods="all", seeds=5).to_dict()
-    header = ("method", "ECE, measured", "noise floor", "ECE, true, 95 %", "AdaECE", "NLL", "accuracy", "by ECE")
+    header = ("method", "ECE, measured", "noise floor", "ECE, true, 95%", "AdaECE", "NLL", "accuracy", "by ECE")
     return _table(header, [_method(id, row, result["best"]) for id, row in result["methods"].items()])
+
+
+def ranking(published: bool = False) -> str:
+    """One row a method, from the finished fits in `RESULTS`: how it ranks by ECE over the bundles, or over all sets.
+
+    `RAGGED` is left out.
+    """
+    result = _of_sets(lambda name: name != RAGGED and (published or path(name).exists()))
+    found = sorted(result["summary"].items(), key=lambda item: item[1]["mean_rank"])
+    header = ("method", "mean rank", "comparisons won, 95%", "best or tied with it", "seconds a fit, median")
+    return _table(header, [_rank(id, row, result["cells"]) for id, row in found])
+
+
+def cells(published: bool = False) -> str:
+    """One row a method, one column a bundle or published set: the ECE, with * for the best and those tied with it."""
+    result = _of_sets(lambda name: path(name).exists() != published)["cells"]
+    names = sorted(result)
+    fashion = [name for name in names if name.startswith("fashion")]  # one table of all would be too wide
+    tables = []
+    for columns in filter(None, (fashion, [name for name in names if name not in fashion])):
+        rows = [
+            [method.label, *(_cell(result[name].get(id, {})) for name in columns)]
+            for id, method in sc.calibrators.methods().items()
+        ]
+        header = ("method", *(f"`{name}`" if path(name).exists() else name for name in columns))
+        tables.append(_table(header, [row for row in rows if any(row[1:])]))
+    return "\n\n".join(tables)
+
+
+def published() -> str:
+    """The two tables of docs/method.md: the ranking over all sets, and the ECE on those that are not bundled."""
+    return f"{ranking(published=True)}\n\n{cells(published=True)}"
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "figures": figures,
+    "gaps": gaps,
+    "ranking": ranking,
+    "cells": cells,
+    "published": published,
     "distances": distances,
     **{name: partial(methods, name) for name in MAIN},
 }
@@ -73,6 +135,41 @@ def _figures(name: str) -> list[str]:
     confidence, correct = _confidence(data.test), data.test.logits.argmax(axis=1) == data.test.labels
     shares = (correct.mean(), confidence.mean(), ece(confidence, correct), noise_floor("ece", Samples(confidence)).q95)
     return [name, f"{len(data.validation):,}", f"{len(data.test):,}", *(f"{100 * share:.2f}" for share in shares)]
+
+
+@cache
+def _left(name: str) -> MarginGroup:
+    validation = sc.load(path(name)).validation
+    return largest_gap(after_temperature_scaling(validation, validation))
+
+
+def _gaps(name: str) -> list[str]:
+    temperature, left = float(sc.TS().fit_part(sc.load(path(name)).validation).temperature_), _left(name)
+    return [name, f"{temperature:.2f}", f"{100 * left.gap:+.1f}", left.sentence]
+
+
+@cache
+def _benchmark() -> Benchmark:
+    return stored(RecordFile.open(RESULTS), "ece")
+
+
+def _of_sets(wanted: Callable[[str], bool]) -> dict[str, Any]:
+    return _benchmark().view(filter(wanted, _benchmark().sets)).to_dict()
+
+
+def _rank(id: str, row: dict[str, Any], sets: dict[str, dict[str, Any]]) -> list[str]:
+    won, tied = row["win_rate"], sum(cells[id]["tied_with_best"] for cells in sets.values())
+    return [
+        sc.calibrators.methods()[id].label,
+        f"{row['mean_rank']:.2f}",
+        f"{100 * won['mean']:.0f} ({100 * won['low']:.0f} to {100 * won['high']:.0f})",
+        f"{tied} of {len(sets)}",
+        f"{np.median([cells[id]['fit_seconds'] for cells in sets.values()]):.2g}",
+    ]
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    return f"{100 * cell['ece']['mean']:.2f}{'*' * cell['tied_with_best']}" if "ece" in cell else ""
 
 
 def _distances(name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import nn
 import sample_logits
 import smart_core as sc
 from sample_logits import bundles, cifar10, fashion, stages
-from sample_logits.corruptions import CORRUPTIONS, corrupt
+from sample_logits.corruptions import CORRUPTIONS, corrupt, edges_only
 from sample_logits.images import ImageSet, hold_out
 from sample_logits.losses import LOSSES
 from sample_logits.networks import Classifier, fused
@@ -30,7 +31,7 @@ def data(monkeypatch: pytest.MonkeyPatch) -> ImageSet:
 
 @pytest.fixture
 def sample() -> stages.ImageSample:
-    return stages.ImageSample("tiny", fashion.CLASSES, 1, fashion.network, fashion.SAMPLE.recipe)
+    return stages.ImageSample("tiny", fashion.CLASSES, 1, fashion.network, fashion.SAMPLE.recipe, edges=True)
 
 
 @pytest.fixture
@@ -61,13 +62,20 @@ def test_bundle_round_trip(
 def test_corrupted_bundle_names_its_groups(data: ImageSet, sample: stages.ImageSample, model: Classifier) -> None:
     said: list[str] = []
     arrays = stages.corrupted(sample, data, model, said.append)
-    assert len(said) == 2 * len(CORRUPTIONS) == len(set(arrays["test_group"]))
-    assert len(arrays["test_logits"]) == 6 * 2 * len(CORRUPTIONS)
+    groups = 2 * len(CORRUPTIONS) + 1
+    assert len(said) == groups == len(set(arrays["test_group"]))
+    assert len(arrays["test_logits"]) == 6 * groups
     assert len(arrays["val_logits"]) == 10
-    rows = arrays["test_group"] == "contrast 5"
-    with torch.no_grad():
-        direct = model(to_pixels(torch.from_numpy(corrupt(data.test_images[:6], "contrast", 5)))).numpy()
-    np.testing.assert_allclose(arrays["test_logits"][rows], direct, atol=1e-5)
+    images = data.test_images[:6]
+    for group, changed in (("contrast 5", corrupt(images, "contrast", 5)), ("edges", edges_only(images))):
+        with torch.no_grad():
+            direct = model(to_pixels(torch.from_numpy(changed))).numpy()
+        np.testing.assert_allclose(arrays["test_logits"][arrays["test_group"] == group], direct, atol=1e-5)
+
+
+def test_edges_are_a_group_only_where_asked_for(data: ImageSet, sample: stages.ImageSample, model: Classifier) -> None:
+    without = stages.corrupted(replace(sample, edges=False), data, model, lambda words: None)
+    assert len(set(without["test_group"])) == 2 * len(CORRUPTIONS)
 
 
 @pytest.mark.parametrize("network", [cifar10.network, fashion.network])
@@ -101,4 +109,5 @@ def test_folded_network_gives_the_same_logits(network) -> None:  # type: ignore[
 
 def test_each_loss_has_a_bundle_of_its_own() -> None:
     names = [stages.bundle_name(fashion.SAMPLE, loss) for loss in LOSSES]
-    assert names == ["fashion", "fashion_brier", "fashion_mmce", "fashion_ls_0_05", "fashion_flsd_53", "fashion_fl_3"]
+    endings = ["", "_brier", "_mmce", "_ls_0_05", "_flsd_53", "_fl_3", "_dfl", "_mdca", "_uwg"]
+    assert names == [f"fashion{ending}" for ending in endings]

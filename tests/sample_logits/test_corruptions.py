@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.ndimage import sobel
 
 from sample_logits import digits
-from sample_logits.corruptions import CORRUPTIONS, PICTURES, SEVERITIES, TINY, corrupt, defocus_blur, motion_blur
+from sample_logits.corruptions import (
+    CORRUPTIONS,
+    PICTURES,
+    SEVERITIES,
+    TINY,
+    corrupt,
+    defocus_blur,
+    edges_only,
+    motion_blur,
+)
 from sample_logits.images import Bytes
 
 
@@ -75,6 +85,22 @@ def test_noise_has_the_stated_spread() -> None:
     changed = corrupt(grey, "impulse noise", 5)
     assert np.mean(changed != 128) == pytest.approx(0.07, rel=0.05)
     assert set(np.unique(changed)) == {0, 128, 255}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_edges_are_the_sobel_gradient_of_each_image_alone_dark_on_white(channels: int) -> None:
+    pictures = smooth(channels)
+    made = edges_only(pictures)
+    assert made.shape == pictures.shape
+    assert made.dtype == np.uint8
+    grey = pictures.mean(axis=3) / 255
+    for picture, lines in zip(grey, made, strict=True):
+        slope = np.hypot(sobel(picture, 0, mode="nearest"), sobel(picture, 1, mode="nearest"))
+        np.testing.assert_allclose(lines, (255 * (1 - slope / slope.max()))[..., None].repeat(channels, 2), atol=0.51)
+
+
+def test_a_picture_without_edges_is_white_paper() -> None:
+    assert (edges_only(np.full((2, 8, 8, 3), 90, dtype=np.uint8)) == 255).all()
 
 
 @pytest.mark.parametrize("blur", [defocus_blur, motion_blur])

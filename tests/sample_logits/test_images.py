@@ -87,6 +87,24 @@ def test_held_out_rows_differ_by_seed_and_repeat_for_one() -> None:
     assert first != other
 
 
+def test_a_number_for_each_class_is_held_out() -> None:
+    labels = np.random.default_rng(1).permutation(np.repeat(np.arange(3, dtype=np.uint8), 6))
+    rows, held = images.hold_out(labels, (6, 3, 1), seed=0)
+    assert np.bincount(labels[held]).tolist() == [6, 3, 1]
+    assert sorted([*rows, *held]) == list(range(18))
+    with pytest.raises(ValueError, match="shorter"):
+        images.hold_out(labels, (6, 3), seed=0)
+
+
+def test_thinned_set_keeps_each_image_with_its_label_and_the_test_part() -> None:
+    labels = np.random.default_rng(1).permutation(np.repeat(np.arange(3, dtype=np.uint8), 6))
+    whole = images.ImageSet(labels[:, None, None, None], labels, labels[:4, None, None, None], labels[:4])
+    thin = images.thinned(whole, (6, 3, 1), seed=0)
+    assert np.bincount(thin.train_labels).tolist() == [6, 3, 1]
+    np.testing.assert_array_equal(thin.train_images[:, 0, 0, 0], thin.train_labels)
+    assert thin.test_images is whole.test_images
+
+
 def balanced() -> images.ImageSet:
     pixels = np.zeros((6, 4, 4, 1), dtype=np.uint8)
     labels = np.array([0, 1, 2, 0, 1, 2], dtype=np.uint8)

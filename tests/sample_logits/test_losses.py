@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -20,6 +21,10 @@ def shares(row: np.ndarray) -> list[float]:
     return [math.exp(value) / total for value in row]
 
 
+def brier_of(p: Sequence[float], label: int) -> float:
+    return sum((p[k] - (label == k)) ** 2 for k in range(4))
+
+
 def by_hand(name: str) -> float:
     """The formula, one sample at a time."""
     p = [shares(row) for row in LOGITS]
@@ -34,6 +39,14 @@ def by_hand(name: str) -> float:
         return -sum(target[i][k] * math.log(p[i][k]) for i in range(12) for k in range(4)) / 12
     if name == "FL-3":
         return -sum((1 - t) ** 3 * math.log(t) for t in true) / 12
+    if name == "DFL":
+        rival = [max([q for q in p[i] if q < true[i]], default=0.0) for i in range(12)]
+        return -sum((1 - t + r) ** 5 * math.log(t) for t, r in zip(true, rival, strict=True)) / 12
+    if name == "MDCA":
+        gaps = [abs(sum(row[k] for row in p) - sum(k == LABELS)) / 12 for k in range(4)]
+        return plain + sum(gaps) / 4
+    if name == "UWG":
+        return -sum(brier_of(p[i], LABELS[i]) ** 2 * math.log(true[i]) for i in range(12)) / 12
     if name == "FLSD-53":
         return -sum((1 - t) ** (5 if t < 0.2 else 3) * math.log(t) for t in true) / 12
     c = [max(row) for row in p]
@@ -42,7 +55,7 @@ def by_hand(name: str) -> float:
     return plain + 2 * math.sqrt(pairs) / 12
 
 
-@pytest.mark.parametrize("name", ["NLL", "Brier", "MMCE", "LS-0.05", "FLSD-53", "FL-3"])
+@pytest.mark.parametrize("name", LOSSES)
 def test_loss_is_its_formula(name: str) -> None:
     value = LOSSES[name](torch.from_numpy(LOGITS), torch.from_numpy(LABELS))
     assert value.item() == pytest.approx(by_hand(name), rel=1e-9)
@@ -53,11 +66,27 @@ def test_samples_of_both_exponents_are_there() -> None:
     assert min(true) < 0.2 < max(true)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+def test_dual_focal_loss_meets_labels_with_and_without_a_smaller_share() -> None:
+    ranks = {int((LOGITS[i] < LOGITS[i][LABELS[i]]).sum()) for i in range(12)}
+    assert ranks >= {0, 3}
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "UWG"])
 def test_gradient(name: str) -> None:
     labels = torch.from_numpy(LABELS)
     logits = torch.from_numpy(LOGITS).requires_grad_()
     assert torch.autograd.gradcheck(lambda z: LOSSES[name](z, labels), (logits,))
+
+
+def test_uncertainty_weights_scale_the_gradient_of_the_nll_and_have_none() -> None:
+    logits = torch.from_numpy(LOGITS).requires_grad_()
+    LOSSES["UWG"](logits, torch.from_numpy(LABELS)).backward()
+    p = [shares(row) for row in LOGITS]
+    expected = [
+        [brier_of(p[i], LABELS[i]) ** 2 * (p[i][k] - (LABELS[i] == k)) / 12 for k in range(4)] for i in range(12)
+    ]
+    assert logits.grad is not None
+    np.testing.assert_allclose(logits.grad.numpy(), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -11,9 +11,10 @@ import pytest
 
 import sample_logits
 import smart_core as sc
-from sample_logits import attacking, bundles, fashion, make
+from sample_logits import attacking, bundles, fashion, fashion_long_tail, make
 from sample_logits.fetch import FetchError
 from sample_logits.images import ImageSet
+from sample_logits.losses import LOSSES
 from sample_logits.training import Recipe
 
 
@@ -38,16 +39,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_second_run_trains_nothing_and_writes_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make.main()
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert capsys.readouterr().out.count("epoch 2/2") == 6
+    assert capsys.readouterr().out.count("epoch 2/2") == len(LOSSES)
     make.main()
     assert "epoch" not in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
-    assert len(first) == 7
+    assert len(first) == len(LOSSES) + 1
     for name in first:
         data = sc.load(folder / name)
         assert len(data.validation.labels) == 10
         attacked = data.test.cw_l2
         assert (attacked is None) == (name != "fashion.npz")
+        assert (data.test.features is None) == (name not in ("fashion.npz", "fashion_corrupted.npz"))
         if attacked is not None:
             assert np.flatnonzero(np.isfinite(attacked)).tolist() == list(range(7))
     assert "epoch 1/2" in (folder.parent / "cache" / "fashion.log").read_text()
@@ -56,8 +58,20 @@ def test_second_run_trains_nothing_and_writes_the_same(folder: Path, capsys: pyt
 def test_losses_lead_to_different_models(folder: Path) -> None:
     made = dict(fashion.bundles(lambda words: None))
     logits = [made[name]["test_logits"] for name in made if name != "fashion_corrupted"]
-    assert len(logits) == 6
+    assert len(logits) == len(LOSSES)
     assert all(np.abs(a - b).max() > 1e-3 for i, a in enumerate(logits) for b in logits[:i])
+
+
+def test_long_tail_thins_training_and_validation_and_not_test(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = (3, 3, *[2] * 8)
+    monkeypatch.setattr(fashion_long_tail, "COUNTS", counts)
+    small = replace(fashion_long_tail.SAMPLE, held_out_per_class=(2, *[1] * 9), recipe=Recipe(2, batch_size=10))
+    monkeypatch.setattr(fashion_long_tail, "SAMPLE", small)
+    monkeypatch.setattr(sys, "argv", ["make", "fashion_long_tail"])
+    make.main()
+    data = sc.load(folder / "fashion_long_tail.npz")
+    assert np.bincount(data.validation.labels).tolist() == [2, *[1] * 9]
+    assert np.bincount(data.test.labels).tolist() == [3] * 10
 
 
 def test_missing_package_ends_in_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from functools import cache
@@ -11,24 +12,30 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import pearsonr, rankdata, spearmanr
 
 import sample_logits
 import smart_core as sc
-from sample_logits import digits, stages, summary
+from benchmarks.refinement import PUBLISHED
+from pages.shared import datasets
+from sample_logits import digits, fashion_long_tail, stages, summary
 from sample_logits.fashion import SAMPLE as FASHION
 from sample_logits.losses import LOSSES
 from sample_logits.make import SAMPLES
 from smart_core.attacks import carlini_wagner_l2
+from tests.calibrators.test_ts import scipy_temperature
+from tests.conftest import ROOT
 
 README = (sample_logits.FOLDER / "README.md").read_text(encoding="utf-8")
+METHOD = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
 BUNDLES = {path.stem: path for path in sorted(sample_logits.FOLDER.glob("*.npz"))}
 MAIN = ("cifar10", "fashion", "digits")
 OF_EACH_LOSS = {stages.bundle_name(FASHION, loss) for loss in LOSSES}
 MANY_CLASSES = {"languages": 64, "letters": 26, "letters_boosting": 26}
 CHOICES = "languages_choices"
-WITHOUT_FEATURES = ("letters_boosting", CHOICES)
-EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS, *MANY_CLASSES, CHOICES}
+LONG_TAIL = "fashion_long_tail"
+WITHOUT_FEATURES = ("letters_boosting", CHOICES, *(OF_EACH_LOSS - {"fashion"}))
+EXPECTED = {*MAIN, *(f"{name}_corrupted" for name in MAIN), *OF_EACH_LOSS, *MANY_CLASSES, CHOICES, LONG_TAIL}
 LEAST_ACCURACY = {"cifar10": 0.85, "fashion": 0.91, "digits": 0.92}
 MEGABYTE = 1_000_000
 
@@ -125,12 +132,40 @@ def test_distances_are_known_for_a_thousand_images(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in BUNDLES if name.endswith("_corrupted")])
 def test_corrupted_bundle_has_equal_groups_of_at_least_8_types_at_2_severities(name: str) -> None:
     groups = sc.load(BUNDLES[name]).test.groups()
+    edges = groups.pop("edges", None)
+    assert (edges is not None) == (name == "fashion_corrupted")
     kinds = {group.rsplit(" ", 1)[0] for group in groups}
     assert len(kinds) >= 8
+    assert edges is None or len(edges) == len(next(iter(groups.values())))
     assert len(groups) == 2 * len(kinds)
     assert len({len(part.labels) for part in groups.values()}) == 1
     mild, strong = (np.mean([right(part) for group, part in groups.items() if group.endswith(end)]) for end in "35")
     assert accuracy(name.removesuffix("_corrupted")) > mild > strong
+
+
+def test_long_tail_is_in_validation_and_not_in_test() -> None:
+    counts = np.bincount(shipped(LONG_TAIL)["val_labels"]).tolist()
+    assert counts == list(fashion_long_tail.SAMPLE.held_out_per_class)
+    assert counts[0] == 100 * counts[-1]
+    assert np.bincount(shipped(LONG_TAIL)["test_labels"]).tolist() == [1000] * 10
+
+
+def test_dashboard_opens_on_the_set_on_which_one_temperature_leaves_the_largest_gap() -> None:
+    assert next(iter(datasets.samples())) == summary.opening()
+
+
+@pytest.mark.parametrize("name", ["digits", "fashion_ls_0_05"])
+def test_readme_states_what_one_temperature_leaves(name: str) -> None:
+    """By quantile groups of the margin, cut as in the definition, and SciPy's temperature."""
+    logits, labels = shipped(name)["val_logits"].astype(np.float64), shipped(name)["val_labels"]
+    temperature = scipy_temperature(logits, labels)
+    top = np.sort(logits, axis=1)
+    gap = softmax(logits / temperature, axis=1).max(axis=1) - (logits.argmax(axis=1) == labels)
+    groups = np.array_split(gap[np.argsort(top[:, -1] - top[:, -2], kind="stable")], 6)
+    stated, largest, _ = rows_under("One temperature")[name]
+    assert float(stated) == pytest.approx(temperature, abs=0.0051)
+    # a margin that lies on an edge may be in either group
+    assert abs(float(largest)) == pytest.approx(100 * max(abs(group.mean()) for group in groups), abs=0.3)
 
 
 @pytest.mark.parametrize("name", BUNDLES)
@@ -162,6 +197,56 @@ def test_readme_has_every_method_on_every_main_set(name: str) -> None:
     assert set(rows) == {method.label for method in sc.calibrators.methods().values()}
     assert float(rows["Vanilla"][0]) == pytest.approx(100 * ece(name), abs=0.0051)
     assert [cells[-1] for cells in rows.values()].count("best") == 1
+
+
+def benchmarked() -> dict[str, dict[str, float]]:
+    """Set -> method -> mean ECE over seeds, as the file of finished fits has them."""
+    content = json.loads(summary.RESULTS.read_text(encoding="utf-8"))
+    fits: dict[str, dict[str, list[float]]] = {}
+    for record in content["records"].values():
+        if record["metrics"]:
+            name = content["sets"][record["data"]]["name"]
+            fits.setdefault(name, {}).setdefault(record["method"], []).append(record["metrics"]["ece"])
+    return {name: {id: float(np.mean(each)) for id, each in methods.items()} for name, methods in fits.items()}
+
+
+def test_benchmark_is_of_the_shipped_bundles_and_of_the_published_sets() -> None:
+    content = json.loads(summary.RESULTS.read_text(encoding="utf-8"))
+    shipped = {name: sc.load(path).content_hash for name, path in BUNDLES.items()}
+    done = {about["name"]: hash for hash, about in content["sets"].items()}
+    assert shipped.items() <= done.items()
+    assert {*done} - {*shipped} == {name.removesuffix(" \\*") for name in PUBLISHED}
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_tables_state_the_fits_of_the_benchmark(published: bool) -> None:
+    """Of the bundles in the README; docs/method.md ranks over all sets and has the figures of the published ones."""
+    text, heading = (METHOD, "samples and published sets") if published else (README, "all samples")
+    found, labels = benchmarked(), {id: method.label for id, method in sc.calibrators.methods().items()}
+    cells: dict[tuple[str, str], str] = {}
+    ranks: dict[str, str] = {}
+    for table in text.split(f"## All methods on {heading}\n")[1].split("\n## ")[0].split("\n\n"):
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "|" in line]
+        if not lines or lines[0][1] == "mean rank":
+            ranks |= {label: rank for label, rank, *_ in lines[2:]}
+        else:
+            for label, *row in lines[2:]:
+                cells |= {(name.strip("`"), label): cell for name, cell in zip(lines[0][1:], row, strict=True) if cell}
+    wanted = {
+        (name, labels[id]): ece
+        for name, methods in found.items()
+        for id, ece in methods.items()
+        if (name in BUNDLES) != published
+    }
+    assert {pair: float(cell.strip("*")) for pair, cell in cells.items()} == pytest.approx(
+        {pair: 100 * ece for pair, ece in wanted.items()}, abs=0.0051
+    )
+    sets = [methods for name, methods in found.items() if name != CHOICES and (published or name in BUNDLES)]
+    everywhere = [id for id in labels if all(id in methods for methods in sets)]
+    means = np.mean([rankdata([methods[id] for id in everywhere]) for methods in sets], axis=0)
+    assert {label: float(rank) for label, rank in ranks.items()} == pytest.approx(
+        {labels[id]: float(rank) for id, rank in zip(everywhere, means, strict=True)}, abs=0.0051
+    )
 
 
 def test_digits_weights_give_the_shipped_logits() -> None:
