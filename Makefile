@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q install
 PYTEST = OMP_NUM_THREADS=$(SMART_TEST_THREADS) $(BIN)/pytest -n 2 --dist loadscope
 TORCH := $(shell grep '^torch==' requirements.txt)
 export SMART_TEST_THREADS ?= 1
+unexport PYTHONDONTWRITEBYTECODE # tests start many processes, and each would compile every module again
 LOCK := .venv-lock/bin/python -m pip --disable-pip-version-check -q
 # what torch brings for CUDA depends on the machine, and so does the suffix of a build without it
 FREEZE := $(LOCK) freeze --exclude smart-calibration | sed 's/+cpu$$//' | grep -vE '^(cuda|nvidia|triton)'

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
+from streamlit.runtime import memory_uploaded_file_manager
 from streamlit.starlette import App
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
 
-from pages.shared.guard import Guard, is_allowed
+from pages.shared.guard import Guard, UploadLimit, is_allowed
+from pages.shared.uploads import MAX_UPLOADED_IN_ALL, LimitedUploads
 from smart_core.cli.dashboard import opened
+
+# `limit_uploads` does the same when a page is run; an upload may come before
+memory_uploaded_file_manager.MemoryUploadedFileManager = LimitedUploads  # type: ignore[misc]
 
 
 def signed_in(cookies: dict[str, str]) -> bool:
@@ -25,5 +30,8 @@ def signed_in(cookies: dict[str, str]) -> bool:
 
 app = App(
     Path(__file__).with_name("dashboard.py"),
-    middleware=[Middleware(Guard, access=opened.access, signed_in=signed_in)],
+    middleware=[
+        Middleware(Guard, access=opened.access, signed_in=signed_in),
+        Middleware(UploadLimit, most=MAX_UPLOADED_IN_ALL),
+    ],
 )

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def timed(function: Callable[[], Result]) -> tuple[Result, float]:
-    """What it gives, and the processor's seconds."""
+    """Its result, and the processor's seconds."""
     start = time.process_time()
     return function(), time.process_time() - start
 

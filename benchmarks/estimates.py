@@ -1,8 +1,8 @@
 """The estimates of every run button: what was promised beside it, and how true the estimate was as the work went on.
 
-Run with `python -m benchmarks.estimates [quiet] [busy]`; it takes some minutes and writes benchmarks/ESTIMATES.md. Each
-button is clicked on three data sets, on a quiet machine and beside a busy process. From a tenth of the time on, the
-estimated total is to stay within a factor of 1.5 of what the job took.
+Run with `python -m benchmarks.estimates [quiet] [busy]`; it takes less than ten minutes and writes
+benchmarks/ESTIMATES.md. Each button is clicked on three data sets, with one seed, on a quiet machine and beside a busy
+process. From a tenth of the time on, the estimated total is to stay within a factor of 1.5 of what the job took.
 """
 
 from __future__ import annotations
@@ -43,8 +43,18 @@ BUTTONS = {
     "export": ("export-fit",),
     "theory": ("run-playground",),
     "hardness": ("run-attack",),
+    "benchmark": ("run-benchmark",),
 }
 """Page -> keys of its run buttons."""
+
+QUERY = {
+    "compare": {"seeds": "1"},
+    "sensitivity": {"sensitivity-seeds": "1"},
+    "ablation": {"ablation-seeds": "1"},
+    "shift": {"shift-seeds": "1"},
+    "theory": {"view": "Playground", "theory-seeds": "1"},
+}
+"""Page -> its part of the URL: with one seed, a fit that takes unusually long is not averaged with others."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ def watched(job: Job) -> tuple[float, float, float]:
 
 def app_of(page: str, data: str, file: Path | None) -> AppTest:
     """Open a page with a sample, or with a file."""
-    app = open_page(page, data if file is None else "digits", **({"view": "Playground"} if page == "theory" else {}))
+    app = open_page(page, data if file is None else "digits", **QUERY.get(page, {}))
     if file is not None:
         own = LoadedDataset(load(file), file.stem, {"whole": [str(file)]})
         session_of(app).datasets["own"] = own
@@ -97,8 +107,8 @@ def clicks(data: str, file: Path | None, load_name: str) -> list[Run]:
     found = []
     for page, keys in BUTTONS.items():
         for key in keys:
-            if page == "theory" and data != "digits":
-                continue  # the playground does not depend on the data set
+            if page in ("theory", "benchmark") and data != "digits":
+                continue  # neither depends on the selected data set
             app = app_of(page, data, file)
             buttons = [button for button in app.button if button.key == key and not button.disabled]
             if not buttons:

@@ -24,7 +24,7 @@ from smart_core.calibrators import get, methods
 from smart_core.cli.terminal import table
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.evaluation import evaluate
-from smart_core.experiments.running import fit_method
+from smart_core.experiments.running import fit_method, unavailable
 
 SAMPLES, FEATURES = 2500, 128
 CLASSES = (10, 1000)
@@ -97,6 +97,8 @@ def rows(data: LogitSet, switch: Callable[[bool], None]) -> list[tuple[str, floa
     """Return the label and both times of every fit, and of one evaluation with every classwise sum."""
     found = []
     for id, method in methods().items():
+        if unavailable(id, data) is not None:
+            continue
         get(id).prepare()
         found.append((method.label, *pairs(lambda id=id: fit_method(id, data), switch)))  # type: ignore[misc]
     fitted = fit_method("ts", data).calibrator

@@ -30,7 +30,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 @dataclass(frozen=True)
 class Measured(Generic[Value]):
-    """What a step gave, its seconds (the fastest of its runs) and the most memory it held above what was there."""
+    """The result of a step, its seconds (the fastest of its runs) and its peak memory above the memory held before."""
 
     value: Value
     seconds: float

@@ -84,7 +84,7 @@ def _part(size: int, head: Head, generator: np.random.Generator) -> sc.Part:
 
 
 def data_bytes(data: sc.LogitSet) -> int:
-    """What the arrays themselves occupy."""
+    """The size of the arrays themselves."""
     return sum(array.nbytes for part in (data.validation, data.test) for _, array in part.arrays())
 
 

@@ -1,6 +1,6 @@
 """Good files through the sandbox against the same files read in this process: `python -m benchmarks.reading`.
 
-Both ways are measured in turn, in one run, and the fastest of each counts. The sandbox may take 50 ms or 10 % more.
+Both ways are measured in turn, in one run, and the fastest of each counts. The sandbox may take 50 ms or 10% more.
 Each set that is loaded is looked at once, so that memory which is only promised counts as well.
 """
 
@@ -88,7 +88,7 @@ def main() -> None:
             )
             print("  ".join(rows[-1]), flush=True)
     print(f"\n{machine()}")
-    print(table(("file", "in process, ms", "sandbox, ms", "ratio", "within 50 ms or 10 %"), rows))
+    print(table(("file", "in process, ms", "sandbox, ms", "ratio", "within 50 ms or 10%"), rows))
 
 
 if __name__ == "__main__":

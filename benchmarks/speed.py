@@ -121,6 +121,16 @@ def temperature(table: Table, z: np.ndarray, y: np.ndarray) -> None:
     table.add("TS", ours, fastest, same[fastest], same[fastest] / ours.seconds, 5.0, note)
 
 
+def procal(table: Table, validation: sc.Part, test: sc.Part) -> None:
+    """ProCal's fit and its probabilities of as many test rows, against its authors' way."""
+    z, y, new = (np.asarray(each) for each in (validation.logits, validation.labels, test.logits[: len(validation)]))
+    ours = measured(lambda: sc.ProCal(device="cpu").fit(z, y).predict_proba(new), repeats=2)
+    theirs = measured(peers.procal_peer(z, y, new))
+    off = np.abs(ours.value.max(axis=1) - theirs.value.max(axis=1))
+    note = f"fit and {len(new):,} rows; confidences differ by {np.median(off):.1e} in the median"
+    table.add("ProCal", ours, "the authors' way", theirs.seconds, theirs.seconds / ours.seconds, 1.0, note)
+
+
 def metrics(table: Table, z: np.ndarray, y: np.ndarray) -> None:
     """ECE and classwise ECE from probabilities."""
     q = torch.softmax(torch.from_numpy(z), dim=1).numpy()
@@ -174,6 +184,7 @@ def main() -> None:
     with peers.installed():
         temperature(table, validation.logits, validation.labels)
         metrics(table, test.logits, test.labels)
+        procal(table, data.validation, data.test)
     classes, samples = growth.by_classes(), growth.by_samples()
     growth.draw(classes, samples, HERE / "growth.svg")
     direct_seconds = fits(table, data)

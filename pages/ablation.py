@@ -108,7 +108,7 @@ def run_panel(
     if st.button(label, type="primary", key=f"run-{kind}", shortcut=shortcut, disabled=running):
         start(settings)
         st.rerun()
-    note(f"{estimates.text(*cost)} Cancelling keeps finished results.")
+    note(estimates.text(*cost))
     study = studies.find(data, kind, settings)
     if study is None and running:
         st.info("Running. The first results will appear here.")

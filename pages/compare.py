@@ -12,7 +12,9 @@ from pages.shared import (
     estimates,
     forms,
     leaderboard,
+    model_pairs,
     navigation,
+    probability_interval,
     recommendation,
     session,
     urls,
@@ -165,12 +167,11 @@ if rows:
     if ranking is not None:
         with verdict:
             chosen_on_test.warn(data, seeds=seeds)
-            said = comparison_verdict(ranking)
-            if recommendation.draw(ranking):
-                note(said)
-            else:
-                st.markdown(f"#### {said}")
+            if not recommendation.draw(ranking):
+                st.markdown(f"#### {comparison_verdict(ranking)}")
     selected = draw_leaderboard(rows, ranking, stale, metric)
+    if ranking is not None and len(ranking.available) > 1:
+        note(comparison_verdict(ranking))
     below_table(data, stale, ranking, seeds, bins)
     show_notices(rows)
     if sorted_rows is not None:
@@ -179,6 +180,8 @@ if rows:
             charts.show(leaderboard_plot(sorted_rows, metric, **charts.look(data, metric)), "leaderboard-plot")
         with right:
             overlay(data, sorted_rows, selected, bins)
+        probability_interval.draw(data, sorted_rows)
+model_pairs.offer()
 paper_values(metric)
 wanted = [id for id in rows if rows[id].result.available] or leaderboard.recommended_set(data, seeds)
 settings = {id: leaderboard.chosen_settings(id) for id in wanted if leaderboard.chosen_settings(id)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, navigation, session, slices
+from pages.shared import cache, charts, datasets, model_pairs, navigation, session, slices
 from pages.shared.components import plain_text, python_code
 from pages.shared.glossary import note, say
 from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
@@ -37,13 +37,13 @@ st.markdown(f"#### {diagnosis.words}")
 for notice in data.notices:
     st.info(plain_text(notice.text))
 
-with st.container(horizontal=True, gap="large"):
+with st.container(horizontal=True, gap="medium"):
     st.metric("Accuracy", percent(diagnosis.accuracy), width="content")
     st.metric("Mean confidence", percent(diagnosis.confidence), width="content")
     common: dict[str, Any] = {"help": MEASURED_AND_TRUE, "width": "content"}
     st.metric(f"ECE, measured, {bins} bins", metric_value("ece", diagnosis.ece), **common)
     st.metric("Noise floor", metric_value("ece", floor.q95), **common)
-    st.metric(f"ECE, {TRUE_RANGE}", f"{metric_range('ece', interval.low, interval.high)}\u00a0%", **common)
+    st.metric(f"ECE, {TRUE_RANGE}", metric_range("ece", interval.low, interval.high), **common)
 
 left, right = st.columns(2)
 with left:
@@ -52,14 +52,14 @@ with left:
     curve = Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)
     charts.show(reliability_diagram([curve], **look), "reliability")
     note(
-        f"{len(data.test):,} test samples. Shaded: 95\u00a0% bootstrap band of each bin's accuracy. "
+        f"{len(data.test):,} test samples. Shaded: 95% bootstrap band of each bin's accuracy. "
         "Below the diagonal, the model is overconfident."
     )
 with right:
     st.subheader("Reliability without bins")
     curves = {"vanilla": (evaluation.confidence, evaluation.correct)}
     charts.show(smooth_reliability(curves, labels={"vanilla": UNCALIBRATED}, **look), "smooth")
-    note("Accuracy smoothed over confidence. The kernel's bandwidth equals the calibration error (SmoothECE).")
+    note("Accuracy smoothed over confidence, by a kernel as wide as the calibration error (SmoothECE) but at most 5%.")
 
 left, right = st.columns(2)
 with left:
@@ -73,6 +73,7 @@ with right:
         charts.show(margin_histogram(evaluation, **look), "margin-histogram")
         note("The largest logit minus the second largest: the input of SMART.")
 
+model_pairs.offer()
 slices.draw(data, evaluation, bins)
 
 details = st.expander("All metrics", key="every-metric-box", on_change="rerun")

@@ -69,8 +69,8 @@ def show_verdict(data: LogitSet, result: MethodResult, index: int, bins: int) ->
         f"uncalibrated model has {percent(before.ece, 2)}."
     )
     note(
-        f"{bins} bins. Measured {percent(after.ece, 2)}, noise floor {percent(after.floor.q95, 2)}; true, 95\u00a0%: "
-        f"{metric_range('ece', after.interval.low, after.interval.high)}\u00a0%.",
+        f"{bins} bins. Measured {percent(after.ece, 2)}, noise floor {percent(after.floor.q95, 2)}; true, 95%: "
+        f"{metric_range('ece', after.interval.low, after.interval.high)}.",
         help=MEASURED_AND_TRUE,
     )
     row = leaderboard.row(data, result.id)

@@ -156,7 +156,7 @@ else:
     charts.show(chart, "hardness", on_select="rerun", selection_mode="box", below=list_selected)
     missing = f" Not drawn: {hardness.missing}." if hardness.missing else ""
     note(
-        "In parentheses: 95\u00a0% bootstrap intervals. The paper reports r = 0.68 between margin and distance on "
+        "In parentheses: 95% bootstrap intervals. The paper reports r = 0.68 between margin and distance on "
         f"CIFAR-10.{missing} A failed attack has no distance; it does not count as 0."
     )
 

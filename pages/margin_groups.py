@@ -85,7 +85,7 @@ def list_cell(event: Any) -> None:
     if event.selection.points:
         group, cell = (int(value) for value in event.selection.points[0]["customdata"][:2])
         rows = samples_in(evaluations[after], edges.values, bins, group=group, confidence_bin=cell)
-        span = margin_text(edges.values[group], edges.values[group + 1], " to ", 2)
+        span = margin_text(edges.values[group], edges.values[group + 1], " to ")
         share = f"{percent(cell / bins)} to {percent((cell + 1) / bins)}"
         st.markdown(f"**Margin {span}, confidence {share}: {plural(len(rows), 'sample')}**")
         tables.samples(data, rows, evaluations[before], evaluations[after])
@@ -141,10 +141,14 @@ with right:
     st.subheader("Confidence change by margin")
     if fitted.keys() - {"vanilla"}:
         model = evaluations["vanilla"]
-        drawn = [id for id in evaluations if id != "vanilla" and id in (session.selected() or evaluations)]
+        chosen = session.selected() or ("ts", before, after)
+        drawn = [id for id in evaluations if id != "vanilla" and id in chosen]
         changes = {id: confidence_change(model, evaluations[id]) for id in drawn or [after]}
         charts.show(confidence_change_plot(changes, **look), "change")
-        note("Change from the uncalibrated model. Dotted: the change that would close the gap.")
+        note(
+            "Change from the uncalibrated model. Dotted: the change that would close the gap. Rows selected on "
+            "Compare are drawn here."
+        )
     else:
         note("Appears when a method is fitted.")
 

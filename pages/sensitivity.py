@@ -98,14 +98,13 @@ resume.study(KIND, lambda earlier: start(data, earlier, seconds))
 if st.button("Run the grid", type="primary", key="run-sensitivity", shortcut="Ctrl+Enter", disabled=running):
     start(data, settings, seconds)
     st.rerun()
-note(f"{estimates.text(number, seconds)} Cancelling keeps finished cells.")
+note(estimates.text(number, seconds))
 
 chosen_on_test.warn(data, seeds=seeds)
 study = studies.find(data, KIND, settings)
 look = charts.look(data)
 if study is not None:
     st.markdown(f"##### {sensitivity_verdict(study.result, metric)}")
-    note(studies.noise_note(data, metric, bins))
 left, right = st.columns(2)
 with left:
     st.subheader("This data set")
@@ -118,7 +117,7 @@ with left:
         use_cell(data, cell, seeds, bins)
         note(
             "Outlined: the paper's settings. The best cell is best on these test samples; choosing it is selection on "
-            "test, so its value is too optimistic."
+            f"test, so its value is too optimistic. {studies.noise_note(data, metric, bins)}"
         )
 with right:
     st.subheader("The paper")

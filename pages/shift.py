@@ -124,7 +124,7 @@ with st.container(border=True):
         note("Choose at least one method and, as this data set has no groups, another data set.")
     else:
         number = sum(numbers.values()) - 1  # the uncalibrated model is not fitted
-        note(f"{estimates.text(number, seconds)} Cancelling keeps finished methods.")
+        note(estimates.text(number, seconds))
 
 study = studies.find(data, KIND, settings)
 if study is None and running:
@@ -137,7 +137,7 @@ if study is not None:
             st.subheader("Error reduction")
             charts.show(reduction_dots(study.result, metric, **look), "reduction")
             note(
-                "Relative to the uncalibrated model on the same samples: 100\u00a0% removes all error, below 0 the "
+                "Relative to the uncalibrated model on the same samples: 100% removes all error, below 0 the "
                 "method makes it worse. Means over seeds; small groups are noisy, so near ties are not a ranking."
             )
         st.subheader(f"{METRICS[metric].label} by method and shift")

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from pages.shared import (
     before_after,
     datasets,
+    file_choice,
     file_review,
     loading,
     navigation,
     session,
     sources,
-    uploads,
     urls,
     workspace,
     workspace_list,
 )
 from pages.shared.components import plain_text, python_code
 from pages.shared.glossary import note, say
-from pages.shared.session import MAX_SPLIT_SEED, SERVER_FILES, SPLIT_PERCENT, Split
-from pages.shared.uploads import UploadedFiles
+from pages.shared.session import MAX_SPLIT_SEED, SPLIT_PERCENT, Split
 from smart_core.data import ArrayInfo
-from smart_core.data.formats import READABLE
-from smart_core.errors import LogitFileError
-from smart_core.formatting import bytes_text
 
 navigation.enter()
 
@@ -42,77 +36,6 @@ def pending_link() -> None:
             "the file, or a saved workspace, to open the view."
         )
         st.button("Dismiss", key="start-never-mind", on_click=urls.dismiss_link)
-
-
-def choose_files() -> UploadedFiles:
-    """Ask for files: uploads, or files of the server's folder if they were chosen after that."""
-    apart = bool(st.session_state.get("start-apart"))
-    common: dict[str, Any] = {
-        "accept_multiple_files": True,
-        "on_change": st.session_state.pop,
-        "args": (SERVER_FILES, None),
-    }
-    if apart:
-        left, right = st.columns(2)
-        with left:
-            validation = st.file_uploader("Validation files (to fit on)", key="start-val", **common)
-        with right:
-            test = st.file_uploader("Test files (to evaluate on)", key="start-test", **common)
-        if bool(validation) != bool(test):
-            note(f"Now add the {'test' if validation else 'validation'} file.")
-        files = uploads.from_browser(val=validation, test=test) if validation and test else UploadedFiles()
-    else:
-        whole = st.file_uploader(
-            "Your file: one bundle, or a logit file with its label file",
-            key="start-files",
-            help=f"{READABLE}; text also compressed (gz, bz2, xz, zst). Numbered files are joined. "
-            "Files cannot run code. The formats are described on the Guide page.",
-            **common,
-        )
-        files = uploads.from_browser(whole=whole) if whole else choose_folder(common)
-    st.toggle(
-        "Separate validation and test files",
-        key="start-apart",
-        help="If off, the names of the files and arrays tell validation from test.",
-    )
-    if uploads.dropped("start-val", "start-test", "start-files", "start-folder"):
-        limit = bytes_text(uploads.MAX_UPLOADED)
-        st.warning(f"The server keeps {limit} of uploads per session and has dropped your oldest file; remove it here.")
-    return choose_server_files() or files
-
-
-def choose_folder(common: dict[str, Any]) -> UploadedFiles:
-    """Ask for a folder: pieces of arrays or tables, a zarr store, results of lm-evaluation-harness."""
-    with st.expander("A folder of files", expanded=bool(st.session_state.get("start-folder"))):
-        return uploads.from_folder(
-            st.file_uploader(
-                "A folder with the pieces of one set, or with a folder per model",
-                key="start-folder",
-                help="Such as predictions_0.pt with batch_indices_0.pt, part-*.parquet, a zarr store, or the samples "
-                "that lm-evaluation-harness logs.",
-                **common | {"accept_multiple_files": "directory"},
-            )
-        )
-
-
-def choose_server_files() -> UploadedFiles | None:
-    """Ask for files of the server's folder, which may be too large to upload."""
-    folder = uploads.server_folder()
-    if folder is None:
-        return None
-    with st.expander("Files on the server", expanded=SERVER_FILES in st.session_state):
-        listed = uploads.server_files(folder)
-        names = st.multiselect("Files", listed, key="start-server", placeholder="One bundle, or logits and labels")
-        if st.button("Load", key="start-load", disabled=not names):
-            st.session_state[SERVER_FILES] = list(names)
-        if SERVER_FILES not in st.session_state:
-            return None
-        try:
-            return uploads.from_server(folder, st.session_state[SERVER_FILES])
-        except LogitFileError as error:
-            del st.session_state[SERVER_FILES]
-            st.error(plain_text(str(error)))
-            return None
 
 
 def show_contents() -> None:
@@ -150,22 +73,40 @@ def split_controls() -> None:
 
 
 def sample_cards() -> None:
-    """Draw a card with a button for each sample."""
+    """Draw a card for each sample, with a button for it and for each variant: corrupted images, other training, ..."""
+    samples = datasets.samples()
+    families = dict.fromkeys(samples[name].title.partition(",")[0] for name in samples)
     with st.container(horizontal=True, key="samples"):
-        for name, sample in datasets.samples().items():
-            with st.container(border=True, width=255, height="stretch", key=f"sample-{name}"):
-                st.markdown(f"**{sample.title}**")
-                note(f"{sample.about}  \n{datasets.sample_size(name)}")
-                selected = name == datasets.current_key()
-                label = f"Open {sample.title}"
-                st.button(label, key=f"open-{name}", on_click=datasets.select, args=(name,), disabled=selected)
+        for family in families:
+            names = [name for name, sample in samples.items() if sample.title.partition(",")[0] == family]
+            names.sort(key=lambda name: samples[name].title != family)  # its variants follow
+            with st.container(border=True, width=400, height="stretch", key=f"sample-{names[0]}"):
+                st.markdown(f"**{family}**")
+                note(f"{samples[names[0]].about}  \n{datasets.sample_size(names[0])}")
+                with st.container(horizontal=True, gap="small"):
+                    for name in names:
+                        _open_button(name, samples[name])
+
+
+def _open_button(name: str, sample: datasets.Sample) -> None:
+    """Draw the button that opens a sample; that of a variant says in its tooltip what it is."""
+    variant = sample.title.partition(", ")[2]
+    st.button(
+        f"{variant[:1].upper()}{variant[1:]}" if variant else f"Open {sample.title}",
+        key=f"open-{name}",
+        on_click=datasets.select,
+        args=(name,),
+        disabled=name == datasets.current_key(),
+        help=f"{sample.about} {datasets.sample_size(name)}." if variant else None,
+    )
 
 
 st.title("Start")
 say("See whether a classifier's confidence can be trusted, and repair it without retraining.")
-pending_link()
-workspace_list.draw_recent()
-result = file_review.read(choose_files())
+with st.container():  # always there, so that a note that comes or goes does not move the upload field and end an upload
+    pending_link()
+    workspace_list.draw_recent()
+result = file_review.read(file_choice.choose_files())
 if result is not None and result.error is not None:
     file_review.show_error(result)
 if datasets.empty():

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from pages.shared import cache, charts, chosen_on_test, datasets, estimates, leaderboard, navigation, session, studies
+from pages.shared import (
+    cache,
+    charts,
+    chosen_on_test,
+    datasets,
+    estimates,
+    leaderboard,
+    navigation,
+    resume,
+    session,
+    studies,
+)
 from pages.shared.components import IN_URL, empty_state, plain_text, python_code
 from pages.shared.glossary import note, say
 from pages.shared.urls import DEFAULT_SEEDS
@@ -32,25 +43,27 @@ def on_compare(indicator: str) -> bool:
 
 def kind(indicator: str) -> str:
     """Return the kind of the study that fits SMART on an indicator, if Compare uses another one."""
-    return f"smart on {indicator}"
+    return f"{studies.ON_INDICATOR} {indicator}"
 
 
-def fit(data: LogitSet, indicator: str, bins: int) -> None:
+def fit(key: str, indicator: str, bins: int) -> None:
     """Fit TS and SMART of the Compare page, or SMART on another indicator, seed by seed."""
+    data, settings = datasets.get(key), {"seeds": DEFAULT_SEEDS}
     if on_compare(indicator):
-        leaderboard.fit(data, ["ts", "smart"], bins=bins)
+        leaderboard.fit(data, ["ts", "smart"], bins=bins, key=key)
         return
+    known = studies.unfinished(data, kind(indicator), settings) or []
 
     def compute(run: Run, publish: studies.Publish) -> None:
-        fits: list[Calibrator] = []
-        for seed in range(DEFAULT_SEEDS):
+        fits: list[Calibrator] = list(known) if len(known) < DEFAULT_SEEDS else []
+        for seed in range(len(fits), DEFAULT_SEEDS):
             part = run.part(seed / DEFAULT_SEEDS, (seed + 1) / DEFAULT_SEEDS)
             fits.append(fit_method("smart", data, seed=seed, settings={"indicator": indicator}, run=part).calibrator)
             publish(fits)
 
     label = INDICATORS[indicator].label.lower()
     estimate = estimates.fits(data, "smart", DEFAULT_SEEDS)
-    studies.start(data, kind(indicator), f"Fit SMART on the {label}", compute, {"seeds": DEFAULT_SEEDS}, estimate)
+    studies.start(data, kind(indicator), f"Fit SMART on the {label}", compute, settings, estimate, key)
 
 
 def fits_of(data: LogitSet, indicator: str) -> list[Calibrator]:
@@ -94,6 +107,8 @@ st.title("Temperature curve")
 say("Which temperature does SMART give each sample?")
 
 titles = datasets.titles()
+if (asked := resume.asked_kind()).startswith(studies.ON_INDICATOR):
+    st.session_state["indicator"] = asked.removeprefix(f"{studies.ON_INDICATOR} ")
 with st.container(horizontal=True, vertical_alignment="bottom"):
     indicator = st.selectbox(
         "Indicator",
@@ -114,7 +129,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         width=420,
         help="Up to three other data sets, each with its own fit.",
     )
-sets = {titles[key]: datasets.get(key) for key in (datasets.current_key(), *more)}
+resume.study(kind(indicator), lambda _: fit(datasets.current_key(), indicator, bins))
+keys = {titles[key]: key for key in (datasets.current_key(), *more)}
+sets = {title: datasets.get(key) for title, key in keys.items()}
 missing = {title: each for title, each in sets.items() if not fits_of(each, indicator)}
 idle = {title: each for title, each in missing.items() if not fitting(each, indicator)}
 label = INDICATORS[indicator].label.lower()
@@ -122,18 +139,18 @@ if idle:
     text = f"SMART on the {label} is not fitted yet on {plain_text(join_words(list(idle)))}."
     action = "Fit TS and SMART" if on_compare(indicator) else f"Fit SMART on the {label}"
     if empty_state(text, action, "fit-curve", shortcut="Ctrl+Enter"):
-        for each in idle.values():
-            fit(each, indicator, bins)
+        for title in idle:
+            fit(keys[title], indicator, bins)
         st.rerun()
 elif missing:
     st.info("Fitting. The curve appears when the fit has finished.")
 
-old = [each for each in sets.values() if stale(each, indicator) and not fitting(each, indicator)]
+old = [keys[title] for title, each in sets.items() if stale(each, indicator) and not fitting(each, indicator)]
 if old:
     st.warning("SMART's settings changed after this fit.")
     if st.button("Refit SMART", key="refit-curve"):
-        for each in old:
-            fit(each, indicator, bins)
+        for key in old:
+            fit(key, indicator, bins)
         st.rerun()
 
 chosen_on_test.warn(data)
@@ -147,14 +164,14 @@ if curves:
     first = next(iter(curves))
     whose = f"{plain_text(first)}: " if len(sets) > 1 else ""
     st.markdown(f"##### {whose}{temperature_verdict(curves[first], ts.get(first))}")
-    if len(sets) == 1 and (others := selected_curves(data, indicator)):
-        one = {"SMART": curves[first], **others}
-        chart = temperature_chart(one, ts.get(first), **charts.look(data, indicator))
+    if len(sets) == 1:
+        methods = {"SMART": curves[first], **selected_curves(data, indicator)}
+        chart = temperature_chart(methods, ts.get(first), **charts.look(data, indicator))
     else:
         chart = temperature_chart(curves, ts or None, **charts.look(data, indicator))
     charts.show(chart, "temperature")
-    # only with one curve is there one validation set, and so one outer 1 %
-    lighter = "; lighter: the outer 1\u00a0% of validation at either end" if len(curves) == 1 else ""
+    # only with one curve is there one validation set, and so one outer 1%
+    lighter = "; lighter: the outer 1% of validation at either end" if len(curves) == 1 else ""
     note(
         f"Band: range over seeds. Histogram: the test samples. Shaded: beyond every validation sample, where the map "
         f"extrapolates{lighter}. For the margin, the paper reports r = 0.94 on ImageNet with ResNet-50, and a U shape "

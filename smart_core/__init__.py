@@ -54,6 +54,7 @@ _own, _names, _ = attach(
     __name__,
     {
         "data.document": "load",
+        "data.lazy.opening": "open",
         "data.logitset": "LogitSet Part Notice",
         "data.simulate": "simulate simulate_set",
         "errors": "SmartError LogitFileError CalibrationError CalibratorFileError CollectError Cancelled",
@@ -68,6 +69,7 @@ _own, _names, _ = attach(
         "experiments.benchmark": "benchmark",
         "experiments.model_pair": "compare_models",
         "experiments.recommend": "recommend",
+        "experiments.reduce": "reduce",
         "experiments.sensitivity": "sensitivity",
         "experiments.ablation": "ablation",
         "experiments.data_efficiency": "data_efficiency",

@@ -126,10 +126,12 @@ def _usual_threads(enter: int = 0) -> int:
 
 
 def as_array(values: Any, what: str) -> Any:
-    """A tensor unchanged, anything else as a NumPy array of numbers; `what` names it in errors."""
+    """A tensor and lazy rows unchanged, anything else as a NumPy array of numbers; `what` names it in errors."""
     if isinstance(values, Tensor):
         if values.is_complex():
             raise CalibrationError(f"The {what} must be real numbers, not {values.dtype}.")
+        return values
+    if hasattr(values, "blocks"):  # rows of shards are read by slices
         return values
     if np.ma.is_masked(values):  # NumPy would return the values under the mask
         raise CalibrationError(f"The {what} have masked entries; fill them, or drop their rows.")

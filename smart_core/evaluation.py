@@ -7,8 +7,9 @@ metric, interval and figure is computed from these.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from smart_core.calibrators import Calibrator, TemperatureCalibrator
 from smart_core.device import threads_for
 from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import margin
-from smart_core.formatting import MISSING, NBSP
+from smart_core.fitting.reduced import ReducedProfile
+from smart_core.formatting import MISSING, decimal
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, ece_sweep, mce, over_confidence, under_confidence
-from smart_core.metrics.classwise import ClasswiseCells
+from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram
 from smart_core.metrics.cumulative import ks, kuiper
-from smart_core.metrics.decomposition import log_loss_parts, squared_error_parts
+from smart_core.metrics.decomposition import Parts, log_loss_parts, squared_error_parts
 from smart_core.metrics.kernel_ece import kde_ece
 from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from smart_core.metrics.selective import aurc, auroc
@@ -35,6 +37,13 @@ from smart_core.types import BoolArray, FloatArray, IntArray, Logits, Probabilit
 
 if TYPE_CHECKING:
     from smart_core.data.logitset import Part
+
+
+CELLS = "cells."
+"""What the names of classwise sums begin with in an evaluation's npz."""
+
+REDUCED_CHUNK = 1 << 15
+"""Reduced rows that are evaluated at a time; they stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,8 +71,8 @@ class Evaluation:
     """(N,) largest minus second largest uncalibrated logit; None without logits."""
     temperature: FloatArray | None = None
     """(N,) for temperature methods."""
-    cells: ClasswiseCells | None = None
-    """Sums per class and bin; None for a subset of samples."""
+    cells: ClasswiseHistogram | None = None
+    """Sums per class and bin; None for a subset of samples. `ClasswiseCells` have an interval and a floor too."""
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -86,11 +95,15 @@ class Evaluation:
         """The evaluation without the classwise sums, the one part whose size grows with the classes."""
         return replace(self, cells=None)
 
+    @property
+    def vectors(self) -> dict[str, Any]:
+        """The per-sample arrays that are known, by name."""
+        arrays = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cells"}
+        return {name: array for name, array in arrays.items() if array is not None}
+
     def subset(self, index: IntArray | BoolArray) -> Evaluation:
         """The evaluation of some of the samples, without classwise sums."""
-        vectors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cells"}
-        chosen: dict[str, Any] = {name: values[index] for name, values in vectors.items() if values is not None}
-        return Evaluation(**chosen)
+        return Evaluation(**{name: array[index] for name, array in self.vectors.items()})
 
 
 def evaluate(
@@ -108,18 +121,61 @@ def evaluate(
     """
     if part.confidence is not None:
         return _evaluate_confidence(calibrator, part.confidence, part.correct)
-    cells = ClasswiseCells(part.classes, bins) if classwise else None
-    columns: list[tuple[Any, ...]] = []
+    if part.reduced:
+        return _evaluate_reduced(calibrator, part, run)
+    found = Collector(calibrator, ClasswiseCells(part.classes, bins) if classwise else None)
     with threads_for(part.logits.size):
         for rows, logits, probabilities in calibrator.stream_rows(part.logits, features=part.features):
-            labels = torch.from_numpy(np.array(part.labels[rows])).to(logits.device)
-            if cells is not None:
-                cells.update(probabilities, labels)
-            columns.append(_vectors(calibrator, logits, probabilities, labels))
+            found.add(logits, probabilities, part.labels[rows])
             if run is not None:
-                run.tick(sum(len(column[0]) for column in columns) / len(part), "evaluating on test")
-    vectors: Any = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    return replace(Evaluation(*vectors), cells=cells)
+                run.tick(rows.stop / len(part), "evaluating on test")
+    return found.evaluation()
+
+
+class Collector:
+    """The evaluation of a calibrator as its chunks of rows come in."""
+
+    def __init__(self, calibrator: Calibrator, cells: ClasswiseHistogram | None) -> None:
+        self.calibrator, self.cells = calibrator, cells
+        self._columns: list[tuple[NDArray[Any], ...]] = []
+
+    def add(self, logits: Logits, probabilities: Probabilities, labels: IntArray) -> None:
+        """Add the next rows: their logits, their calibrated probabilities and their labels."""
+        y = torch.from_numpy(np.array(labels)).to(logits.device)
+        if self.cells is not None:
+            self.cells.update(probabilities, y)
+        self.add_vectors(_vectors(self.calibrator, logits, probabilities, y))
+
+    def add_vectors(self, columns: tuple[NDArray[Any], ...]) -> None:
+        """Add the columns of the next rows, in the order of the fields of `Evaluation`."""
+        self._columns.append(columns)
+
+    def evaluation(self) -> Evaluation:
+        """The evaluation of all rows so far."""
+        vectors: Any = [np.concatenate(column) for column in zip(*self._columns, strict=True)]
+        return replace(Evaluation(*vectors), cells=self.cells)
+
+
+def joined(pieces: Sequence[Evaluation]) -> Evaluation:
+    """The evaluation of consecutive pieces of a set as one; the classwise sums are added up in this order.
+
+    >>> import smart_core as sc
+    >>> data = sc.load("sample:digits")
+    >>> model = sc.Vanilla().fit_part(data.validation)
+    >>> halves = [evaluate(model, data.test.subset(rows), classwise=False) for rows in np.array_split(range(720), 2)]
+    >>> np.array_equal(joined(halves).nll, evaluate(model, data.test).nll)
+    True
+    """
+    columns = {item.name: [getattr(piece, item.name) for piece in pieces] for item in fields(Evaluation)}
+    cells = columns.pop("cells")
+    vectors: dict[str, Any] = {
+        name: None if each[0] is None else np.concatenate(each) for name, each in columns.items()
+    }
+    total = cells[0]
+    for each in cells[1:]:
+        if total is not None:
+            total.merge(each)
+    return Evaluation(**vectors, cells=total)
 
 
 def _evaluate_confidence(calibrator: Calibrator, confidence: FloatArray, correct: BoolArray) -> Evaluation:
@@ -128,6 +184,29 @@ def _evaluate_confidence(calibrator: Calibrator, confidence: FloatArray, correct
     claimed = np.where(correct, p, 1.0 - p).astype(np.float64)
     nll = -np.log(np.maximum(claimed, SMALLEST_PROBABILITY))
     return Evaluation(p, np.zeros(len(p), dtype=np.int64), correct, nll, (1.0 - claimed) ** 2)
+
+
+def _evaluate_reduced(calibrator: Calibrator, part: Part, run: Run | None = None) -> Evaluation:
+    """The evaluation of reduced rows, within the bounds of `fitting.reduced`; without classwise sums."""
+    calibrator.check_reduced(part.classes)
+    if calibrator.classes_ != part.classes:
+        raise CalibrationError(f"{calibrator.label} was fitted on {calibrator.classes_} classes; got {part.classes}.")
+    correct, columns = part.correct, []
+    for start in range(0, len(part), REDUCED_CHUNK):
+        rows = slice(start, start + REDUCED_CHUNK)
+        if run is not None:
+            run.tick(start / len(part), "evaluating on test")
+        chunk = {name: values[rows] for name, values in part.reduced.items()}
+        profile = ReducedProfile.of(part.logits[rows], chunk, correct[rows])
+        with torch.no_grad():
+            found = calibrator._evaluate_reduced(profile)
+        margins = profile.top[:, 0] - profile.top[:, 1]
+        temperature = None if found.temperature is None else found.temperature.numpy()
+        wide = found.nll.double().numpy(), found.brier.double().numpy()
+        columns.append(
+            (found.confidence.numpy(), chunk["prediction"], correct[rows], *wide, margins.numpy(), temperature)
+        )
+    return joined([Evaluation(*each) for each in columns])
 
 
 def _vectors(
@@ -161,6 +240,32 @@ def label_brier(probabilities: Probabilities, labels: Tensor) -> Tensor:
     return squares - 2.0 * probabilities.gather(1, labels.unsqueeze(1)).squeeze(1) + 1.0
 
 
+def cell_numbers(evaluation: Evaluation) -> dict[str, int] | None:
+    """The whole numbers of the classwise sums: classes, bins, samples, seed."""
+    if evaluation.cells is None:
+        return None
+    return {name: int(value) for name, value in vars(evaluation.cells).items() if not isinstance(value, np.ndarray)}
+
+
+def evaluation_arrays(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
+    """The per-sample vectors of an evaluation and its classwise sums, by the names that an npz gives them."""
+    cells = {} if evaluation.cells is None else vars(evaluation.cells)
+    sums = {f"{CELLS}{name}": value for name, value in cells.items() if isinstance(value, np.ndarray)}
+    return evaluation.vectors | sums
+
+
+def build_evaluation(arrays: Mapping[str, NDArray[Any]], cell_numbers: Mapping[str, int] | None) -> Evaluation:
+    """Return the evaluation of the arrays that `evaluation_arrays` gives and the numbers of `cell_numbers`."""
+    own = {name: np.array(array) for name, array in arrays.items()}
+    cells = None
+    if cell_numbers is not None:
+        cells = ClasswiseCells.__new__(ClasswiseCells)  # the constructor would make all its arrays
+        sums = {name.removeprefix(CELLS): own.pop(name) for name in list(own) if name.startswith(CELLS)}
+        numbers = {name: value for name, value in cell_numbers.items() if name != "first"}  # in older files
+        vars(cells).update(numbers, **sums)
+    return Evaluation(**own, cells=cells)
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of an evaluation: its name in tables, how it is computed, and how to read it."""
@@ -184,7 +289,7 @@ class Metric:
         return math.inf if math.isnan(value) else -value if self.higher_is_better else value
 
 
-def _classwise(evaluation: Evaluation, bins: int, debiased: bool = False) -> float:
+def _classwise(evaluation: Evaluation, bins: int, *, debiased: bool) -> float:
     """NaN where the sums were not kept: they belong to the whole set, so that a subset has none."""
     if evaluation.cells is None:
         return float("nan")
@@ -196,119 +301,93 @@ def _classwise(evaluation: Evaluation, bins: int, debiased: bool = False) -> flo
     return evaluation.cells.l2_debiased() if debiased else evaluation.cells.ece()
 
 
-def _binned(metric: Callable[[Any, Any, int], float]) -> Callable[[Evaluation, int], float]:
-    return lambda evaluation, bins: metric(evaluation.confidence, evaluation.correct, bins)
+def _binned(label: str, metric: Callable[[Any, Any, int], float], help: str) -> Metric:
+    return Metric(label, lambda found, bins: metric(found.confidence, found.correct, bins), help, binned=True)
 
 
-def _unbinned(metric: Callable[[Any, Any], float]) -> Callable[[Evaluation, int], float]:
-    return lambda evaluation, bins: metric(evaluation.confidence, evaluation.correct)
+def _unbinned(label: str, metric: Callable[[Any, Any], float], help: str, **more: bool) -> Metric:
+    return Metric(label, lambda found, bins: metric(found.confidence, found.correct), help, **more)
 
 
-def _mean(name: str) -> Callable[[Evaluation, int], float]:
-    return lambda evaluation, bins: float(np.mean(getattr(evaluation, name)))
+def _classes(label: str, help: str, *, debiased: bool) -> Metric:
+    return Metric(label, partial(_classwise, debiased=debiased), help, binned=True, classwise=True)
+
+
+def _mean(label: str, name: str, help: str, **more: bool) -> Metric:
+    return Metric(label, lambda found, bins: float(np.mean(getattr(found, name))), help, **more)
+
+
+def _calibration(label: str, parts: Callable[[Any, Any], Parts], loss: str) -> Metric:
+    words = f"Part of {loss}, as a forecast of correctness, that isotonic recalibration on the same samples removes."
+    return _unbinned(f"{label}, calibration", lambda p, a: parts(p, a).calibration, words, percent=False)
+
+
+def _refinement(label: str, parts: Callable[[Any, Any], Parts], loss: str) -> Metric:
+    words = f"The rest of {loss}, after isotonic recalibration."
+    return _unbinned(f"{label}, refinement", lambda p, a: parts(p, a).refinement, words, percent=False)
 
 
 METRICS: dict[str, Metric] = {
-    "ece": Metric("ECE", _binned(ece), "Mean gap between confidence and accuracy over equal-width bins.", binned=True),
-    "adaece": Metric("AdaECE", _binned(adaece), "The same gap over bins that hold equally many samples.", binned=True),
-    "cece": Metric(
-        "cwECE",
-        _classwise,
-        "Mean over classes of the ECE of each class's own probability.",
-        binned=True,
-        classwise=True,
+    "ece": _binned("ECE", ece, "Mean gap between confidence and accuracy over equal-width bins."),
+    "adaece": _binned("AdaECE", adaece, "The same gap over bins that hold equally many samples."),
+    "cece": _classes("cwECE", "Mean over classes of the ECE of each class's own probability.", debiased=False),
+    "nll": _mean("NLL", "nll", "Mean of minus the log probability of the label.", percent=False),
+    "brier": _mean("Brier", "brier", "Mean squared distance of the row from the label.", percent=False),
+    "smce": _unbinned(
+        "smCE", smce, "Largest correlation of the residual with a 1-Lipschitz probe of the confidence; exact, no bins."
     ),
-    "nll": Metric("NLL", _mean("nll"), "Mean of minus the log probability of the label.", percent=False),
-    "brier": Metric("Brier", _mean("brier"), "Mean squared distance of the row from the label.", percent=False),
-    "smce": Metric(
-        "smCE",
-        _unbinned(smce),
-        "Largest correlation of the residual with a 1-Lipschitz probe of the confidence; exact, no bins.",
+    "smece": _unbinned(
+        "SmoothECE", smece, "Gap after kernel smoothing whose width is the error itself; no bins to choose."
     ),
-    "smece": Metric(
-        "SmoothECE",
-        _unbinned(smece),
-        "Gap after kernel smoothing whose width is the error itself; no bins to choose.",
-    ),
-    "accuracy": Metric("Accuracy", _mean("correct"), "Share of correct predictions.", higher_is_better=True),
-    "mce": Metric("MCE", _binned(mce), "Largest gap of any bin.", binned=True),
-    "ece_l2": Metric("L2 ECE", _binned(ece_l2_debiased), "Root mean square gap over bins, debiased.", binned=True),
-    "aurc": Metric("AURC", _unbinned(aurc), "Mean error rate when the least confident samples are refused."),
+    "accuracy": _mean("Accuracy", "correct", "Share of correct predictions.", higher_is_better=True),
+    "mce": _binned("MCE", mce, "Largest gap of any bin."),
+    "ece_l2": _binned("L2 ECE", ece_l2_debiased, "Root mean square gap over bins, debiased."),
+    "aurc": _unbinned("AURC", aurc, "Mean error rate when the least confident samples are refused."),
 }
 """Every metric that methods can be ranked by, by the name that scripts, tables and links use."""
 
 DETAILS: dict[str, Metric] = {
-    "over": Metric(
-        "Over-confidence",
-        lambda e, bins: over_confidence(e.confidence, e.correct, bins),
-        "The part of the ECE from bins whose confidence exceeds their accuracy.",
-        binned=True,
+    "over": _binned(
+        "Over-confidence", over_confidence, "The part of the ECE from bins whose confidence exceeds their accuracy."
     ),
-    "under": Metric(
+    "under": _binned(
         "Under-confidence",
-        lambda e, bins: under_confidence(e.confidence, e.correct, bins),
+        under_confidence,
         "The part of the ECE from bins whose accuracy exceeds their confidence; both parts add up to the ECE.",
-        binned=True,
     ),
-    "ece_sweep": Metric(
+    "ece_sweep": _unbinned(
         "ECE-sweep",
-        lambda e, bins: ece_sweep(e.confidence, e.correct),
+        ece_sweep,
         "ECE over bins of equally many samples, as many as keep the accuracy rising from bin to bin.",
     ),
-    "ece_kde": Metric(
+    "ece_kde": _unbinned(
         "KDE-ECE",
-        lambda e, bins: kde_ece(e.confidence, e.correct),
+        kde_ece,
         "Mean gap between confidence and accuracy from kernel densities (triweight, reflected at 0 and 1).",
     ),
-    "cece_l2": Metric(
-        "L2 cwECE",
-        lambda e, bins: _classwise(e, bins, debiased=True),
-        "Root mean square over classes and bins of each class's gap, debiased.",
-        binned=True,
-        classwise=True,
+    "cece_l2": _classes(
+        "L2 cwECE", "Root mean square over classes and bins of each class's gap, debiased.", debiased=True
     ),
-    "ks": Metric(
+    "ks": _unbinned(
         "KS",
-        lambda e, bins: ks(e.confidence, e.correct),
+        ks,
         "Largest absolute sum of the residuals up to a confidence, divided by the number of samples; no bins.",
     ),
-    "kuiper": Metric(
+    "kuiper": _unbinned(
         "Kuiper",
-        lambda e, bins: kuiper(e.confidence, e.correct),
+        kuiper,
         "Largest absolute sum of the residuals between two confidences, divided by the number of samples; no bins.",
     ),
-    "auroc": Metric(
+    "auroc": _unbinned(
         "AUROC",
-        lambda e, bins: auroc(e.confidence, e.correct),
+        auroc,
         "Probability that a correct prediction is more confident than a wrong one; ties count half.",
         higher_is_better=True,
     ),
-    "nll_calibration": Metric(
-        "Log-loss, calibration",
-        lambda e, bins: log_loss_parts(e.confidence, e.correct).calibration,
-        "Part of the log-loss of the confidence, as a forecast of correctness, that isotonic recalibration on the same "
-        "samples removes.",
-        percent=False,
-    ),
-    "nll_refinement": Metric(
-        "Log-loss, refinement",
-        lambda e, bins: log_loss_parts(e.confidence, e.correct).refinement,
-        "The rest of the log-loss of the confidence, after isotonic recalibration.",
-        percent=False,
-    ),
-    "brier_calibration": Metric(
-        "Brier, calibration",
-        lambda e, bins: squared_error_parts(e.confidence, e.correct).calibration,
-        "Part of the squared error of the confidence, as a forecast of correctness, that isotonic recalibration on the "
-        "same samples removes.",
-        percent=False,
-    ),
-    "brier_refinement": Metric(
-        "Brier, refinement",
-        lambda e, bins: squared_error_parts(e.confidence, e.correct).refinement,
-        "The rest of the squared error of the confidence, after isotonic recalibration.",
-        percent=False,
-    ),
+    "nll_calibration": _calibration("Log-loss", log_loss_parts, "the log-loss of the confidence"),
+    "nll_refinement": _refinement("Log-loss", log_loss_parts, "the log-loss of the confidence"),
+    "brier_calibration": _calibration("Brier", squared_error_parts, "the squared error of the confidence"),
+    "brier_refinement": _refinement("Brier", squared_error_parts, "the squared error of the confidence"),
 }
 """Further metrics, shown without an interval beside those of `METRICS`."""
 
@@ -342,17 +421,17 @@ def metric_number(metric: str | Metric, value: float) -> str:
 
 
 def metric_value(metric: str | Metric, value: float) -> str:
-    """A metric's value with its unit: `0.61 %` for an ECE, `0.2041` for an NLL."""
+    """A metric's value with its unit: `0.61%` for an ECE, `0.2041` for an NLL, `−1.20%` for a change."""
     if not math.isfinite(value):
         return MISSING
-    return metric_number(metric, value) + (f"{NBSP}%" if _known(metric).percent else "")
+    return decimal(100 * value) + "%" if _known(metric).percent else decimal(value, ".4f")
 
 
 def metric_range(metric: str | Metric, low: float, high: float) -> str:
-    """Both ends of an interval without the unit: `0.43 – 0.81`."""
+    """Both ends of an interval with their unit: `0.43–0.81%`, `0.2041–0.2165`."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return MISSING
-    return f"{metric_number(metric, low)} – {metric_number(metric, high)}"
+    return f"{metric_number(metric, low)}–{metric_value(metric, high)}"
 
 
 def measured_label(metric: str) -> str:
@@ -378,12 +457,12 @@ HEADLINE = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy"
 CALIBRATION_ERRORS = ("ece", "adaece", "cece", "smce", "smece")
 """The metrics that noise alone lifts above zero; each has a noise floor."""
 
-TRUE_RANGE = "true, 95 %"
+TRUE_RANGE = "true, 95%"
 """The heading of an interval: what it is an interval of, and its level."""
 
 MEASURED_AND_TRUE = (
     "Measured: the error on these test samples, the number that other tools print. Noise adds to it: a perfectly "
-    "calibrated model stays below the noise floor on 95 % of test sets. True, 95 %: the range of the model's own error "
+    "calibrated model stays below the noise floor on 95% of test sets. True, 95%: the range of the model's own error "
     "on unlimited data. They are two quantities: near the noise floor, the measured error may lie above that range."
 )
 """The explanation of both, the same wherever a calibration error is shown with its interval."""

@@ -10,21 +10,33 @@ from itertools import islice
 NBSP = "\u00a0"
 """A space that does not break, between a number and its unit."""
 
+MINUS = "\u2212"
+"""The minus sign of text that is read; the terminal and files of numbers have a hyphen."""
+
 MISSING = "–"
 """Shown for a value that is not known."""
 
+_CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
 _OBJECT = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
 """The default repr of an object, which contains its address."""
 
 
-def percent(value: float, decimals: int | None = None) -> str:
-    """A fraction in per cent, by default with one decimal, or two below 1 %: `4.3 %`, `0.61 %`."""
+def decimal(value: float, form: str = ".2f") -> str:
+    """A number with a real minus sign, by default with two decimals: `0.44`, `−0.63`."""
+    return f"{value:{form}}".replace("-", MINUS)
+
+
+def percent(value: float, decimals: int | None = None, sign: str = "") -> str:
+    """A fraction in per cent, by default with one decimal, or two below 1%: `4.3%`, `0.61%`, `−2.0%`.
+
+    With `sign="+"`, a positive number has its sign too.
+    """
     if not math.isfinite(value):
         return MISSING
     share = 100 * value
     if decimals is None:
         decimals = 1 if abs(share) >= 1 or share == 0 else 2
-    return f"{share:.{decimals}f}{NBSP}%"
+    return decimal(share, f"{sign}.{decimals}f") + "%"
 
 
 def plural(count: int, noun: str) -> str:
@@ -64,19 +76,23 @@ def printable(text: str, limit: int = 80) -> str:
 
 
 def first_few(items: Iterable[object], limit: int = 5) -> str:
-    """`a, b, c`, with `, ...` at the end where there are more than `limit`."""
+    """`a, b, c`, with `, …` at the end where there are more than `limit`."""
     texts = [str(item) for item in islice(items, limit + 1)]
-    return ", ".join(texts[:limit]) + (", ..." if len(texts) > limit else "")
+    return ", ".join(texts[:limit]) + (", …" if len(texts) > limit else "")
 
 
 def quoted(items: Iterable[object], limit: int = 5) -> str:
-    """`'a', 'b', 'c'`, made printable, with `, ...` at the end where there are more than `limit`."""
+    """`'a', 'b', 'c'`, made printable, with `, …` at the end where there are more than `limit`."""
     return first_few((f"'{printable(str(item))}'" for item in items), limit)
 
 
 def error_text(error: Exception) -> str:
-    """The first line of another library's error, without the addresses of objects, for use in parentheses."""
-    first = next(iter(str(error).strip().splitlines()), "")
+    """The first line of another library's error, for use in parentheses: no addresses of objects, classes by name.
+
+    >>> error_text(TypeError("Expected dict, got <class 'numpy.float32'>"))
+    'Expected dict, got float32'
+    """
+    first = _CLASS.sub(r"\1", next(iter(str(error).strip().splitlines()), ""))
     return printable(_OBJECT.sub("something else", first) or type(error).__name__, 120).rstrip(".")
 
 

@@ -27,7 +27,7 @@ class CancelToken(Protocol):
 
 @dataclass
 class Trace:
-    """What was recorded at each epoch: name of the quantity -> its values in order."""
+    """Quantities recorded at each epoch: name -> values in order."""
 
     values: dict[str, list[float]] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,29 @@ def long_but(*kept: str) -> Callable[[Iterable[str]], list[Any]]:
     return lambda cases: [pytest.param(case, marks=() if case in kept else pytest.mark.long) for case in cases]
 
 
+BROWSING = ("tests/browser/", "tests/install/", "tests/robustness/test_faults_sessions")
+SHARING = ("tests/app/", "tests/calibrators/", "tests/export/", "tests/robustness/test_degenerate")
+"""Where the tests of a file share fits or pages, which each worker has to make again."""
+
+
 class OneBrowser(LoadScopeScheduling):
-    """Tests go to any worker one by one, those with a browser all to the same: two at once slow each other down."""
+    """All tests with a browser go to the same worker, because two at once slow each other down, and the tests of a file
+    that share fits too; the others go to any worker one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        browsing = ("tests/browser/", "tests/install/", "tests/robustness/test_faults_sessions")
-        return "browser" if nodeid.startswith(browsing) else nodeid
+        if nodeid.startswith(BROWSING):
+            return "browser"
+        return nodeid.partition("::")[0] if nodeid.startswith(SHARING) else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneBrowser:
+    config.option.loadscopereorder = False  # else the groups with the most tests would come first
     return OneBrowser(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest group first: the others fill up the time of the other worker."""
+    items.sort(key=lambda item: not item.nodeid.startswith(BROWSING))
 
 
 COUNTED = "counted"
@@ -89,6 +103,15 @@ def summarise_missing(terminalreporter: Any) -> None:
         if count:
             tests = "1 test" if count == 1 else f"{count} tests"
             terminalreporter.write_line(f"{what}: {tests} skipped, set {variable} to run them")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def components_are_scanned_once() -> None:
+    """Every AppTest reads the metadata of all installed packages for components: ten times the work of a page."""
+    if "streamlit" in sys.modules:
+        from streamlit.components.v2 import manifest_scanner
+
+        manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 
 MAIN = sys.modules["__main__"]

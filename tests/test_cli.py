@@ -72,7 +72,7 @@ def test_compare_json_to_a_file_and_a_table(bundle: Path, tmp_path: Path, capsys
     assert "needs features and head" in shown
     assert "perfectly calibrated model" in shown
     assert "ECE, measured" in shown
-    assert "ECE true, 95 %" in shown
+    assert "ECE true, 95%" in shown
     assert "ECE noise floor" in shown
 
 
@@ -496,7 +496,9 @@ def test_a_signal_while_a_file_is_read_gets_one_word(
 ):
     """Outside of fits and studies, where nothing watches the token."""
     before = signal.getsignal(signal.SIGTERM)
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background a shell has it ignored
     monkeypatch.setattr("smart_core.data.document.Document.open", lambda *files, **options: signal.raise_signal(by))
     assert main(["inspect", "sample:digits"]) == 130
     assert capsys.readouterr().err == "smart inspect: stopped.\n"
     assert signal.getsignal(signal.SIGTERM) is before
+    signal.signal(signal.SIGINT, interrupted)

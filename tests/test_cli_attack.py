@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,15 @@ from safetensors.torch import save_file
 
 import smart_core as sc
 from smart_core.attacks import Search, carlini_wagner_l2
+from smart_core.attacks.inputs import _read_state, load_weights
 from smart_core.cli import main
+from smart_core.data import sandbox
+from smart_core.errors import AttackError
 from tests.conftest import ROOT
+from tests.data.files import Usage
+from tests.data.test_bombs import GROWTH, PEAK, SECONDS, deep_header, lying_pt, negated, old_torch, repeated_rows
 from tests.digits_model import digits, network, trained, unseen
+from tests.timing import slowdown
 
 COUNT = 6
 QUICK = ["--iterations", "40", "--lr", "0.1", "--search-steps", "4", "--device", "cpu"]
@@ -175,6 +182,42 @@ def test_a_hostile_state_dict_runs_nothing(folder: Path, capsys):
     assert attack("--images", "x.npz", *OUT, weights="hostile.pt") == 2
     assert "neither safetensors nor a state dict" in capsys.readouterr().err
     assert not Path("touched").exists()
+
+
+def test_weights_are_those_that_pytorch_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of every type, shape and order in memory, by each writer; PyTorch's own readers are not called."""
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)).bfloat16()
+    model.register_buffer("halves", torch.rand(2, 3).half().T)
+    model.register_buffer("counts", torch.arange(6).reshape(2, 3)[:, ::2])
+    model.register_buffer("small", torch.tensor([True, False]))
+    model.register_buffer("one", torch.tensor(-7, dtype=torch.int8))
+    model.register_buffer("none", torch.zeros(0, 4, dtype=torch.float64))
+    state = model.state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, tmp_path / "w.safetensors")
+    torch.save(state, tmp_path / "w.pt")
+    torch.save({"model": state, "epoch": 3, "lr": [0.1]}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for reader in ("torch.load", "safetensors.torch.load_file"):
+        monkeypatch.setattr(reader, lambda *_, **__: pytest.fail("not in the sandbox"))
+    for name in ("w.safetensors", "w.pt", "old.pt"):
+        found = _read_state(tmp_path / name)
+        assert found.keys() == state.keys()
+        for key, tensor in state.items():
+            assert (found[key].dtype, found[key].shape) == (tensor.dtype, tensor.shape), (name, key)
+            assert found[key].equal(tensor), (name, key)
+
+
+@pytest.mark.skipif(not sandbox.available(), reason="this platform cannot fork")
+@pytest.mark.parametrize("make", [repeated_rows, negated, old_torch, lying_pt, deep_header])
+def test_hostile_weights_stay_within_memory_and_time(make: Callable[[], bytes], tmp_path: Path):
+    path = tmp_path / "w.pt"
+    path.write_bytes(make())
+    with Usage() as usage, pytest.raises(AttackError) as caught:
+        load_weights(network(), path)
+    assert str(caught.value).startswith("w.pt ")
+    assert "\n" not in str(caught.value)
+    assert usage.peak < max(PEAK, 4 * path.stat().st_size)
+    assert usage.seconds < SECONDS * slowdown()
+    assert usage.growth < GROWTH
 
 
 def test_help_warns_and_imports_nothing_heavy():

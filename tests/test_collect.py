@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +64,9 @@ class Columns(Dataset):
         return {name: column[index] for name, column in self.columns.items()}
 
 
-def image_loader(rows: int, seed: int = 0, **options) -> DataLoader:
+def image_loader(rows: int, seed: int = 0, side: int = 6, **options) -> DataLoader:
     generator = torch.Generator().manual_seed(seed)
-    images = torch.randn(rows, 3, 6, 6, generator=generator)
+    images = torch.randn(rows, 3, side, side, generator=generator)
     labels = torch.randint(CLASSES, (rows,), generator=generator)
     return DataLoader(TensorDataset(images, labels), batch_size=16, **options)
 
@@ -162,6 +164,49 @@ def test_an_image_classifier_of_transformers():
         wanted = model.eval()(pixel_values=columns["pixel_values"]).logits.numpy()
     found = np.concatenate([data.validation.logits, data.test.logits])
     np.testing.assert_allclose(np.sort(found, axis=0), np.sort(wanted, axis=0), atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def torchvision():
+    """The package, also where its compiled operators are for another build of PyTorch: no classifier calls them."""
+    missing = [name for name in ("timm", "torchvision") if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not installed")
+    try:
+        return import_module("torchvision")
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        return import_module("torchvision")
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("torchvision", "resnet18"),
+        ("torchvision", "mobilenet_v3_small"),
+        ("torchvision", "squeezenet1_1"),
+        ("timm", "resnet10t"),
+        ("timm", "vit_tiny_patch16_224"),
+        ("timm", "convnext_atto"),
+    ],
+)
+def test_models_of_torchvision_and_timm(package, name, torchvision):
+    torch.manual_seed(0)
+    options = {"img_size": 64} if name.startswith("vit") else {}
+    make = import_module("timm").create_model if package == "timm" else torchvision.models.get_model
+    model = make(name, num_classes=CLASSES, **options)
+    loaders = image_loader(10, side=64), image_loader(7, seed=1, side=64)
+    data = sc.collect(model, loaders, device="cpu")
+    np.testing.assert_allclose(data.test.logits, plain_loop(model, loaders[1]), atol=1e-6)
+    if name == "squeezenet1_1":  # its last layer is a convolution
+        assert (data.head, data.test.features) == (None, None)
+    else:
+        again = data.test.features @ data.head.weight.T + data.head.bias
+        np.testing.assert_allclose(again, data.test.logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["timm_style", "bert"])

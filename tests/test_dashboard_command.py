@@ -69,6 +69,13 @@ def test_files_that_make_one_data_set_are_one(folder: Path):
     assert names(["logits.npy", "labels.npy"]) == ['sc.load(["logits.npy", "labels.npy"])']
     assert names(["bundle0.npz", "bundle1.npz"]) == ['sc.load("bundle0.npz")', 'sc.load("bundle1.npz")']
     assert names([]) == []
+    # complete by themselves: none is left out because another holds what is needed
+    answers = "".join(f"0.{number + 10},{number % 2}\n" for number in range(60))
+    (folder / "answers.csv").write_text(f"confidence,correct\n{answers}")
+    assert len(names(["bundle0.npz", "answers.csv", "bundle1.npz"])) == 3
+    np.savez(folder / "a_val.npz", **np.load("bundle0.npz"))
+    np.savez(folder / "a_test.npz", **np.load("bundle1.npz"))
+    assert names(["a_val.npz", "a_test.npz"]) == ['sc.load(["a_val.npz", "a_test.npz"])']
     (given,) = read(["bundle0.npz"], roles={"labels": "labels"})
     assert load_call({"whole": given.files}, given.options) == """sc.load("bundle0.npz", roles={'labels': 'labels'})"""
     assert given.options == {"roles": {"labels": "labels"}}

@@ -95,7 +95,7 @@ def test_metrics_of_the_bundled_cifar10_model_computed_independently(id: str):
 
 
 def test_the_plain_bootstrap_of_the_cifar10_model():
-    """The percentile bootstrap of the temperature-scaled ECE is known: 1.08 to 1.77 %."""
+    """The percentile bootstrap of the temperature-scaled ECE is known: 1.08 to 1.77%."""
     data = cifar10("published")
     judged = evaluate(sc.TS().fit(data.validation.logits, data.validation.labels), data.test)
     generator = np.random.default_rng(0)

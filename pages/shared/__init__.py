@@ -1,1 +1,1 @@
-"""What the pages share: the session and its results, and the parts that pages are built from."""
+"""Shared by the pages: the session and its results, and the parts that pages are built from."""

@@ -15,10 +15,12 @@ import numpy as np
 import streamlit as st
 
 import smart_core as sc
+from pages.shared import session, workspaces
 from smart_core.analysis.diagnosis import Diagnosis, diagnose
 from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.hardness import hardness as compute_hardness
 from smart_core.analysis.margin_groups import MarginGroup, with_intervals
+from smart_core.analysis.margin_groups import after_temperature_scaling as compute_after_temperature_scaling
 from smart_core.analysis.margin_groups import margin_groups as compute_margin_groups
 from smart_core.analysis.slices import Slice
 from smart_core.analysis.slices import slices as compute_slices
@@ -39,14 +41,16 @@ def vanilla(data: sc.LogitSet) -> sc.Vanilla:
 
 def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
     """Evaluate the uncalibrated model on test, without the slower classwise sums."""
-    return _uncalibrated(data.content_hash, data)
-
-
-@st.cache_resource(max_entries=8, show_spinner="Evaluating the model", scope="session")
-def _uncalibrated(content_hash: str, _data: sc.LogitSet) -> sc.Evaluation:
-    # while jobs keep all cores busy, threads that wait for each other are many times slower than one
-    with one_thread():
-        return sc.evaluate(vanilla(_data), _data.test, classwise=False)
+    known = session.current().uncalibrated
+    found = known.get(data.content_hash)
+    if found is None:
+        # while jobs keep all cores busy, threads that wait for each other are many times slower than one
+        with st.spinner("Evaluating the model"), one_thread():
+            found = sc.evaluate(vanilla(data), data.test, classwise=False)
+        known.hold(data.content_hash, found)
+        if workspaces.is_saved():
+            known.keep()
+    return found
 
 
 def diagnosis(evaluation: sc.Evaluation, bins: int) -> Diagnosis:
@@ -109,6 +113,17 @@ def _margin_groups(
     content_hash: str, edges: tuple[float, ...], bins: int, _evaluation: sc.Evaluation
 ) -> list[MarginGroup]:
     return compute_margin_groups(_evaluation, edges, bins)
+
+
+def after_temperature_scaling(data: sc.LogitSet, bins: int) -> list[MarginGroup]:
+    """Compute the margin groups that temperature scaling leaves on test."""
+    return _after_temperature_scaling(data.content_hash, bins, data)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _after_temperature_scaling(content_hash: str, bins: int, _data: sc.LogitSet) -> list[MarginGroup]:
+    with one_thread():
+        return compute_after_temperature_scaling(_data.validation, _data.test, bins)
 
 
 def slices(data: sc.LogitSet, evaluation: sc.Evaluation, column: str, values: Array, bins: int) -> list[Slice]:

@@ -24,6 +24,7 @@ from smart_core.cli.dashboard import opened
 from smart_core.data.samples import PREFIX
 from smart_core.data.saved import LONGEST_NAME
 from smart_core.formatting import printable
+from smart_core.types import IntArray
 
 
 class Sample(NamedTuple):
@@ -34,15 +35,26 @@ class Sample(NamedTuple):
 
 
 SAMPLES = {
+    "fashion_ls_0_05": Sample(
+        "Fashion-MNIST, smoothed labels",
+        "Images of clothes and a small network trained on smoothed labels: one temperature does not repair it.",
+    ),
     "cifar10": Sample("CIFAR-10", "Photographs and a small residual network, with features and C&W distances."),
     "cifar10_corrupted": Sample("CIFAR-10, corrupted", "The same network on noisy, blurred and hazy photographs."),
     "fashion": Sample("Fashion-MNIST", "Images of clothes and a small network, with features and C&W distances."),
-    "fashion_corrupted": Sample("Fashion-MNIST, corrupted", "The same network on noisy, blurred and hazy images."),
+    "fashion_corrupted": Sample(
+        "Fashion-MNIST, corrupted", "A similar network on noisy, blurred and hazy images, and on their edges alone."
+    ),
+    "fashion_long_tail": Sample(
+        "Fashion-MNIST, long tail", "A similar network where training and validation have few images of some classes."
+    ),
     "fashion_brier": Sample("Fashion-MNIST, Brier", "The same network trained on the Brier score."),
     "fashion_mmce": Sample("Fashion-MNIST, MMCE", "The same network trained with a calibration penalty."),
-    "fashion_ls_0_05": Sample("Fashion-MNIST, smoothed labels", "The same network trained on smoothed labels."),
     "fashion_flsd_53": Sample("Fashion-MNIST, FLSD-53", "The same network trained on a sample-dependent focal loss."),
     "fashion_fl_3": Sample("Fashion-MNIST, FL-3", "The same network trained on a focal loss."),
+    "fashion_dfl": Sample("Fashion-MNIST, DFL", "The same network trained on the dual focal loss."),
+    "fashion_mdca": Sample("Fashion-MNIST, MDCA", "The same network trained with a penalty on each class's gap."),
+    "fashion_uwg": Sample("Fashion-MNIST, UWG", "The same network trained with gradients weighted by uncertainty."),
     "languages": Sample("Languages", "Which of 64 languages is this word from? A small network on its letters."),
     "languages_choices": Sample("Languages, multiple choice", "The same words with 2 to 10 languages to choose from."),
     "letters": Sample("Letters", "Capital letters described by 16 numbers, and a small network."),
@@ -55,7 +67,10 @@ KEY_LENGTH = 12
 
 
 def samples() -> dict[str, Sample]:
-    """Return the samples whose files exist; a new session opens with the first."""
+    """Return the samples whose files exist; a new session opens with the first.
+
+    That is the one that `sample_logits.summary.opening` names.
+    """
     return {name: sample for name, sample in SAMPLES.items() if sample_logits.path(name).exists()}
 
 
@@ -78,6 +93,28 @@ def _sample_shape(name: str, modified: int) -> tuple[int, int, int]:
     with zipfile.ZipFile(sample_logits.path(name)) as bundle:
         (validation, classes), (test, _) = (_shape(bundle, f"{side}_logits.npy") for side in ("val", "test"))
     return validation, test, classes
+
+
+def test_labels(key: str) -> str:
+    """Return a hash of the test labels of a data set: models of the same samples share it. A sample is not loaded.
+
+    It is empty for confidences without logits, whose labels only say whether the prediction is correct.
+    """
+    here = session.current()
+    if key in here.datasets or key in here.splits:
+        data = get(key)
+        return _hash(data.test.labels) if data.kind == "logits" else ""
+    return _sample_labels(key, sample_logits.path(key).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sample_labels(name: str, modified: int) -> str:
+    with np.load(sample_logits.path(name), allow_pickle=False) as bundle:
+        return _hash(bundle["test_labels"])
+
+
+def _hash(labels: IntArray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(labels, dtype=np.int64).data).hexdigest()
 
 
 def _shape(bundle: zipfile.ZipFile, member: str) -> tuple[int, ...]:

@@ -121,7 +121,7 @@ def _group_picker(result: ReadResult) -> None:
         placeholder=f"Choose one of {len(result.groups):,}",
         key="start-group",
         on_change=choose,
-        help="The file or folder holds several. Each one that you choose stays open as a data set of its own.",
+        help="The file or folder holds several experiments. Each that you choose becomes a data set of its own.",
     )
 
 

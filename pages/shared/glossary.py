@@ -24,7 +24,7 @@ TERMS = {
     "not jump at 0.",
     "bins": "Intervals of confidence. A binned metric compares mean confidence and accuracy in each of them.",
     "bootstrap": "Drawing samples from the test set at random, with repetition, to see how much a number varies.",
-    "calibration": "Making confidence mean what it says: among samples with a confidence of 80 %, 80 % are predicted "
+    "calibration": "Making confidence mean what it says: among samples with a confidence of 80%, 80% are predicted "
     "correctly.",
     "confidence": "The largest probability that the model gives to any class: its own estimate of being right.",
     "cwECE": "The ECE of every class's probability, averaged over classes, instead of the top-1 confidence alone.",
@@ -32,13 +32,13 @@ TERMS = {
     "ECE": "Expected calibration error: the mean gap between confidence and accuracy over bins of equal width.",
     "features": "The model's activations before its last layer. GC, ProCal, FC and others can use them.",
     "indicator": "The number from which SMART computes a sample's temperature. The paper's is the margin.",
-    "interval": "A range that contains the metric's value on unlimited data in 95 % of cases.",
+    "interval": "A range that contains the metric's value on unlimited data in 95% of cases.",
     "logits": "The model's outputs before the softmax, one per class.",
     "margin": "The largest logit minus the second largest. It is small where the model hesitates between two classes.",
     "margin group": "Test samples whose margins lie in one range.",
     "NLL": "Negative log-likelihood: the mean of minus the log of the label's probability. A single label with a "
     "probability close to 0 can dominate it.",
-    "noise floor": "What a perfectly calibrated model with the same confidences measures by chance: 95 % of test sets "
+    "noise floor": "What a perfectly calibrated model with the same confidences measures by chance: 95% of test sets "
     "stay below it. A measured error below the floor is no evidence of miscalibration.",
     "objective": "What a fit minimises on the validation part.",
     "overconfident": "Less accurate than the confidence says. Underconfident is the opposite.",

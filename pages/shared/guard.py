@@ -1,16 +1,20 @@
 """Who may enter, checked before any request reaches Streamlit: pages, the websocket, uploads, media and static files.
 
 An ASGI middleware. With a token, a request needs the cookie that a link with the token, or the form, has set; with a
-login, the cookie that Streamlit sets after the provider has said who the user is. Only the health check is open.
+login, the cookie that Streamlit sets after the provider has said who the user is. With neither, it must be for this
+machine by address or as localhost: a page of another site, whose name is made to lead here, sends that name. Only the
+health check is open.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from starlette.requests import cookie_parser
 
 from smart_core.cli.serving import Access
 
@@ -27,6 +31,8 @@ RETURN = "smart_return"
 """The cookie with the page that was asked for before the login."""
 MONTH = 30 * 24 * 3600
 LONGEST_FORM = 4096
+URL_CHARACTERS = "/?#[]@!$&'()*+,;=:%"
+"""Characters with a meaning in a URL; others are quoted in a redirect."""
 
 HEADERS = (
     (b"referrer-policy", b"no-referrer"),  # the URL has the workspace's id
@@ -43,6 +49,7 @@ input, button { font: inherit; padding: .5rem; margin: .5rem 0; width: 100%; box
 <button>Enter</button></form></html>"""
 ASK = "This server lets in only those who have its token. It was printed as part of a link when the server started."
 WRONG = "This is not the token of this server."
+ELSEWHERE = "403: this server answers to localhost only; to reach it by another name, start it with --token"
 
 
 class Guard:
@@ -74,6 +81,8 @@ class Guard:
             await redirect(
                 send, "/auth/login" + login_query(), f"{RETURN}={place}; Path=/; HttpOnly; SameSite=Lax; Max-Age=600"
             )
+        elif self.access.token is None and not self.access.login:
+            await respond(send, 403, ELSEWHERE)
         else:
             await respond(send, 401, FORM.replace("{said}", ASK) if wants_page(scope) else "401: not signed in")
 
@@ -81,7 +90,9 @@ class Guard:
         if self.access.token is not None:
             name, value = self.access.cookie
             return same(cookies(scope).get(name, ""), value)
-        return not self.access.login or path in LOGIN_ROUTES or self.signed_in(cookies(scope))
+        if self.access.login:
+            return path in LOGIN_ROUTES or self.signed_in(cookies(scope))
+        return is_local(header(scope, b"host"))
 
     async def _entered(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer a link with a token, or the form: set the cookie and lead to the same page without the token."""
@@ -99,6 +110,33 @@ class Guard:
         cookie = f"{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={MONTH}{secure}"
         await redirect(send, scope["path"] + (f"?{urlencode(query)}" if query else ""), cookie)
         return True
+
+
+class UploadLimit:
+    """Refuses an upload while others are under way that hold more than `most` bytes together with it.
+
+    Streamlit writes an upload to a temporary file while it arrives; `uploads.py` limits what it keeps afterwards.
+    """
+
+    def __init__(self, app: App, most: int):
+        self.app, self.most, self.under_way = app, most, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, or refuse it."""
+        if scope["type"] != "http" or scope["method"] != "PUT":
+            await self.app(scope, receive, send)
+            return
+        length = header(scope, b"content-length")
+        if not (length.isdecimal() and len(length) < 20):
+            await respond(send, 411, "411: an upload needs its length")
+        elif self.under_way + int(length) > self.most:
+            await respond(send, 503, "503: too many uploads at once; try again in a moment")
+        else:
+            self.under_way += int(length)
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                self.under_way -= int(length)
 
 
 def is_allowed(user: dict[str, Any], allowed: Sequence[str] | None) -> bool:
@@ -121,6 +159,19 @@ def same(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), right.encode())
 
 
+def is_local(host: str) -> bool:
+    """Return whether a request's `Host` is this machine by address, or localhost; browsers always send one.
+
+    >>> is_local("localhost:8501"), is_local("[::1]:8501"), is_local("evil.example:8501")
+    (True, True, False)
+    """
+    try:
+        name = (urlsplit(f"//{host}").hostname or "localhost").rstrip(".")
+        return f".{name}".endswith(".localhost") or bool(ip_address(name))
+    except ValueError:
+        return False
+
+
 def login_query() -> str:
     """Return the query with which Streamlit's login route knows the provider of secrets.toml."""
     from streamlit.auth_util import encode_provider_token
@@ -130,12 +181,7 @@ def login_query() -> str:
 
 def cookies(scope: Scope) -> dict[str, str]:
     """Return the cookies of a request."""
-    jar: SimpleCookie = SimpleCookie()
-    try:
-        jar.load(header(scope, b"cookie"))
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in jar.items()}
+    return cookie_parser(header(scope, b"cookie"))  # as browsers do; `SimpleCookie` drops all for an odd one
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -178,8 +224,9 @@ def with_headers(send: Send) -> Send:
 
 async def redirect(send: Send, location: str, cookie: str = "") -> None:
     """Lead to another place on this server."""
-    safe = "/" + location.lstrip("/\\")  # never to another host: `//host` would be one
-    extra = [(b"location", safe.encode("latin-1")), *([(b"set-cookie", cookie.encode())] if cookie else [])]
+    # never to another host, as `//host` would be, and `/<tab>/host`, of which browsers drop the tab
+    safe = "/" + quote(location.lstrip("/\\"), safe=URL_CHARACTERS)
+    extra = [(b"location", safe.encode()), *([(b"set-cookie", cookie.encode())] if cookie else [])]
     await respond(send, 303, "", extra)
 
 

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pages.shared import memory
@@ -37,6 +38,16 @@ MAX_GROWTH = 1.5
 
 MAX_ERROR_LENGTH = 200
 """Characters of an unexpected error that are shown."""
+
+
+def process_name(number: int | None = None) -> str:
+    """Return what identifies a process: its number and, on Linux, when it started, for numbers are used again."""
+    number = number or os.getpid()
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        return f"{number} {fields[19]}"
+    except (OSError, IndexError):
+        return str(number)
 
 
 class JobQueue:
@@ -80,7 +91,7 @@ class Job:
 
     title: str
     kind: str
-    """What it computes, so that a page finds its own jobs: "compare", "sensitivity", ..."""
+    """The kind of computation, by which a page finds its own jobs: "compare", "sensitivity", ..."""
     data_hash: str
     """Content hash of the data set."""
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -151,6 +162,7 @@ class JobList:
         self._owner = owner
         self._notes: MutableMapping[str, dict[str, Any]] = {} if notes is None else notes
         self._jobs: list[Job] = []
+        self._changes = threading.Lock()
         self._cancels: list[threading.Event] = []
         memory.watch()
         weakref.finalize(self, _end_session, self._cancels).atexit = False
@@ -176,17 +188,18 @@ class JobList:
 
         `note` is what it takes to go on with the job on another server: it is kept until the job ends.
         """
-        for other in self._jobs:
-            if other.active and (other.kind, other.data_hash) == (kind, data_hash):
-                other.cancel.set()
         job = Job(title, kind, data_hash, steps=steps, estimate=estimate)
-        active = [other for other in self._jobs if other.active]
-        finished = [other for other in self._jobs if not other.active]
-        self._jobs = [job, *active, *finished[:MAX_FINISHED]]
-        self._cancels[:] = [other.cancel for other in self._jobs if other.active]
+        with self._changes:  # another window may start one at the same time
+            active = [other for other in self._jobs if other.active]
+            finished = [other for other in self._jobs if not other.active]
+            for other in active:
+                if (other.kind, other.data_hash) == (kind, data_hash):
+                    other.cancel.set()
+            self._jobs = [job, *active, *finished[:MAX_FINISHED]]
+            self._cancels[:] = [other.cancel for other in self._jobs if other.active]
         key = f"{kind} {data_hash}"
         if note is not None:
-            self._notes[key] = {"title": title, "kind": kind, "hash": data_hash, "process": os.getpid(), **note}
+            self._notes[key] = {"title": title, "kind": kind, "hash": data_hash, "process": process_name(), **note}
         ended = partial(_drop_note, self._notes, key, job) if note is not None else None
         job.noted = note is not None
         for other in active:

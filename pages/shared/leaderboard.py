@@ -29,11 +29,16 @@ RECOMMENDED = ("vanilla", "ts", "smart", "ets", "vector", "isotonic", "bbq", "sp
 """One or more quick methods of each family, the most useful first."""
 
 RECOMMENDED_SECONDS = 24.0
-"""What the recommended set may take as predicted, so that it ends within 30 seconds on two quiet cores."""
+"""The predicted time of the recommended set, so that it ends within 30 seconds on two quiet cores."""
 
 
-def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bins: int = 15) -> Job:
-    """Start a job that fits these methods with their chosen settings; each row appears when it is finished."""
+def fit(
+    data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bins: int = 15, key: str | None = None
+) -> Job:
+    """Start a job that fits these methods with their chosen settings; each row appears when it is finished.
+
+    `key` is that of the data set if it is not the selected one.
+    """
     here = session.current()
     here.datasets.keep()
     settings = {method: dict(chosen_settings(method)) for method in wanted}
@@ -66,14 +71,14 @@ def fit(data: LogitSet, wanted: Sequence[str], *, seeds: int = DEFAULT_SEEDS, bi
     ends = [end / whole for end in accumulate(values)]  # as `compare` reports its progress
     estimate = sum(map(sum, estimates.rows(data, wanted, seeds)))
     title = method_named(wanted[0]).label if len(wanted) == 1 else f"{len(wanted)} methods"
-    note = {"data": session.data_key(), "settings": {"methods": list(wanted), "seeds": seeds, "bins": bins}}
+    note = {"data": key or session.data_key(), "settings": {"methods": list(wanted), "seeds": seeds, "bins": bins}}
     about: dict[str, Any] = {"kind": KIND, "data_hash": data.content_hash, "note": note}
     return here.jobs.start(f"Fit {title}", work, steps=ends, estimate=estimate, **about)
 
 
 def recommended_set(data: LogitSet, seeds: int) -> list[str]:
     """Return the quick methods, or on confidences alone every one, that can run on a data set and end soon enough."""
-    wanted = RECOMMENDED if data.kind == "logits" else methods()
+    wanted = methods() if data.kind == "confidence" else RECOMMENDED
     chosen = within(RECOMMENDED_SECONDS, [id for id in wanted if unavailable(id, data) is None], data, seeds)
     return [id for id in methods() if id in chosen]
 

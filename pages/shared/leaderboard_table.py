@@ -70,17 +70,20 @@ def draw_leaderboard(
             hide_index=True,
             column_order=columns(metric, everything),
             column_config={
-                "Method": st.column_config.TextColumn(pinned=True, width=90),
-                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=200),
+                "Method": st.column_config.TextColumn(pinned=True, width=104),
+                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=150),
                 **intervals,
                 **{name: st.column_config.TextColumn(help=text) for name, text in (HELP | measured).items()},
-                "Verdict": st.column_config.TextColumn(help=HELP["Verdict"], width=160),
+                "Verdict": st.column_config.TextColumn(help=HELP["Verdict"], width=155),
+                "top-1": st.column_config.TextColumn(help=HELP["top-1"], width=85),
+                "seconds": st.column_config.TextColumn(help=HELP["seconds"], width=70),
             },
             height=height(len(table)),
             # a selection is stored as row numbers, which mean other methods in another order
             key=f"leaderboard-{'-'.join(table['method'])}",
             on_select="rerun",
             selection_mode="multi-row",
+            placeholder="",
             selection_default={"selection": {"rows": chosen}},
             alt=f"Leaderboard of {len(table)} methods by {METRICS[metric].label}.",
         )

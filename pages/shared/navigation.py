@@ -8,7 +8,7 @@ finds no flag declares the menu itself and reruns, this time through dashboard.p
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -40,6 +40,10 @@ PAGES = {
 
 NEEDS_LOGITS = ("margin_groups", "temperature", "hardness", "sensitivity", "ablation", "theory")
 """Pages about margins and temperatures, which confidences without logits do not have."""
+NEEDS_WHOLE_ROWS = ("temperature", "hardness", "ablation", "theory")
+"""Pages that read the logits of all classes, which reduced sets do not have."""
+CLOSED = {"confidence": NEEDS_LOGITS, "reduced": NEEDS_WHOLE_ROWS}
+"""Kind of a data set -> the pages that it cannot be shown on."""
 
 WITH_UPLOADS = ("start", "export")
 """Pages with an upload field."""
@@ -75,16 +79,24 @@ def run(page: st.Page) -> None:
         go(HOME)
     if page.url_path != "start":
         st.session_state.pop(session.DOCUMENT, None)
+    uploads.keep_upload_addresses()
     uploads.limit_uploads(keep=page.url_path in WITH_UPLOADS)
     st.session_state[session.ROUTED] = True
+    closed = CLOSED.get("" if datasets.empty() else datasets.current().kind, ())
     with guarded(page):
-        if page.url_path in NEEDS_LOGITS and datasets.current().kind == "confidence":
-            st.title(page.title)
-            title = plain_text(datasets.current_title())
-            st.info(f"{page.title} needs logits; {title} holds confidences alone. Compare and Diagnose work with them.")
-        else:
+        if page.url_path not in closed:
             page.run()
-    _next_button(page)
+        elif closed is NEEDS_LOGITS:
+            _say_needs(page, "logits", "confidences alone. Compare and Diagnose work with them.")
+        else:
+            others = "Compare, Diagnose, Margin groups and Sensitivity work with them."
+            _say_needs(page, "the logits of all classes", f"reduced rows. {others}")
+    _next_button(page, closed)
+
+
+def _say_needs(page: st.Page, what: str, has: str) -> None:
+    st.title(page.title)
+    st.info(f"{page.title} needs {what}; {plain_text(datasets.current_title())} holds {has}")
 
 
 @contextmanager
@@ -115,12 +127,13 @@ def go(file: str) -> NoReturn:
     st.switch_page(file, query_params={})
 
 
-def _next_button(page: st.Page) -> None:
-    """Draw the button that opens the next page of the menu."""
+def _next_button(page: st.Page, closed: Collection[str]) -> None:
+    """Draw the button that opens the next page of the menu that the data set can be shown on."""
     paths = [file.removeprefix("pages/").removesuffix(".py") for file in ORDER]
     if page.url_path not in paths:
         return
-    file = ORDER[(paths.index(page.url_path) + 1) % len(ORDER)]
+    following = [*ORDER[paths.index(page.url_path) + 1 :], HOME]
+    file = next(file for file in following if file.removeprefix("pages/").removesuffix(".py") not in closed)
     st.divider()
     if st.button(f"Next: {TITLES[file]} →", key="next-page", shortcut="Alt+Right", type="tertiary"):
         go(file)

@@ -5,6 +5,9 @@ Compare finds it in the session's cache of fits and does not fit it again.
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
+
 import streamlit as st
 
 from pages.shared import datasets, session
@@ -22,26 +25,50 @@ METHODS = ("smart", "isotonic")
 KIND = "quick fit"
 """Kind of its job."""
 
+PATIENCE = 0.3
+"""Seconds that a page waits for the fit of a sample before it is drawn without it."""
+
+POLL_SECONDS = 0.3
+"""Time between two looks at the fit of a sample."""
+
 Fit = tuple[Calibrator, float, Evaluation]
 """The calibrator, the seconds its fit took, and its evaluation on test."""
 
 
+_of_samples: dict[str, Future[Fit]] = {}
+"""Content hash of a bundled sample -> its fit, made once for all sessions of the server."""
+_lock = threading.Lock()
+
+
 def find(data: LogitSet) -> Fit | None:
-    """Return the fit; of a sample at once, of other data when the job that this starts has finished."""
+    """Return the fit, or start it and return None; the page is drawn again when it is there.
+
+    Other data than samples are fitted in a job, which the sidebar waits for.
+    """
     here, fit = session.current(), known(data)
     if fit is None and datasets.is_sample(data):
-        fit = _fit_of_sample(data.content_hash, data)
+        future = _fit_of_sample(data)
+        try:
+            fit = future.result(PATIENCE)
+        except TimeoutError:
+            st.fragment(_draw_again, run_every=POLL_SECONDS)(future)
+            return None
         here.fits.hold(_key(data), fit)  # a visit alone is not worth a saved workspace
     if fit is None and here.original is None and here.jobs.latest(KIND, data.content_hash) is None:
         fits = here.fits  # the job must not reference the session itself
         here.jobs.start(
-            f"Fit {methods()[method(data)].label} once",
+            f"First fit of {methods()[method(data)].label}",
             lambda run: _fit(data, fits, run),
             kind=KIND,
             data_hash=data.content_hash,
         )
         st.rerun()  # the sidebar is drawn before the page, and polls only once it has a job
     return fit
+
+
+def _draw_again(future: Future[Fit]) -> None:
+    if future.done():
+        st.rerun()
 
 
 def method(data: LogitSet) -> str:
@@ -64,10 +91,20 @@ def _fit(data: LogitSet, fits: FitCache, run: Run) -> None:
     fits[_key(data)] = (fit.calibrator, fit.seconds, bounded(evaluation, 0))
 
 
-@st.cache_resource(max_entries=16, show_spinner="Fitting")
-def _fit_of_sample(content_hash: str, _data: LogitSet) -> Fit:
-    """Fit a bundled sample, once for all sessions of the server."""
+def _fit_of_sample(data: LogitSet) -> Future[Fit]:
+    with _lock:
+        future = _of_samples.get(data.content_hash)
+        if future is None or (future.done() and future.exception() is not None):
+            future = _of_samples[data.content_hash] = Future()
+            threading.Thread(target=_fit_into, args=(future, data), name="fit of a sample", daemon=True).start()
+        return future
+
+
+def _fit_into(future: Future[Fit], data: LogitSet) -> None:
     fits: FitCache = {}
-    with one_thread():
-        _fit(_data, fits, Run())
-    return fits[_key(_data)]
+    try:
+        with one_thread():
+            _fit(data, fits, Run())
+        future.set_result(fits[fit_key(data, method(data), {"device": "auto"}, 0)])
+    except BaseException as error:  # the page that waits for it says what went wrong
+        future.set_exception(error)

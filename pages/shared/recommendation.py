@@ -5,9 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.shared import leaderboard, navigation, session
+from pages.shared.glossary import note
 from smart_core import LogitSet
+from smart_core.calibrators import method_named
 from smart_core.evaluation import METRICS, metric_value
-from smart_core.experiments import Comparison
+from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.recommend import Recommendation
 
 
@@ -20,6 +22,12 @@ def current(data: LogitSet) -> Comparison | None:
     return leaderboard.ranking(data, fresh, session.metric(), bins) if fresh else None
 
 
+def row(ranking: Comparison | None) -> MethodResult | None:
+    """Return the row of the recommended method; None if there is no choice, or the model is best left as it is."""
+    chosen = None if ranking is None or len(ranking.available) < 2 else ranking.recommended
+    return None if ranking is None or chosen is None or chosen.method == "vanilla" else ranking.results[chosen.method]
+
+
 def draw(ranking: Comparison) -> bool:
     """Draw the card, with a button to Export; return False if there is no choice to recommend from."""
     chosen = ranking.recommended
@@ -27,6 +35,7 @@ def draw(ranking: Comparison) -> bool:
         return False
     with st.container(border=True, key="recommendation"):
         st.markdown(f"#### {chosen.title}")
+        note(method_named(chosen.method).summary)
         if chosen.method == "vanilla":
             st.markdown(chosen.gain)
         else:
@@ -42,10 +51,10 @@ def draw(ranking: Comparison) -> bool:
 
 
 def brief(ranking: Comparison | None) -> None:
-    """Name the method to deploy and say why in a few sentences."""
+    """Name the method to deploy, and say what it changes and costs; the card on Compare says why."""
     chosen = None if ranking is None or len(ranking.available) < 2 else ranking.recommended
     if chosen is not None:
-        st.markdown(f"**{chosen.title}**. {chosen.reason}")
+        st.markdown(" ".join(part for part in (f"**{chosen.title}**.", chosen.gain, chosen.cost) if part))
 
 
 def _numbers(ranking: Comparison, chosen: Recommendation) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared import datasets, downloads, leaderboard, session, studies
+from pages.shared import benchmarks, datasets, downloads, leaderboard, session, studies
 from smart_core import LogitSet
-from smart_core.calibrators import method_named
 from smart_core.evaluation import METRICS
 from smart_core.experiments import Comparison
 from smart_core.experiments.sensitivity import Sensitivity
-from smart_core.export import comparison_csv, comparison_json, comparison_latex
+from smart_core.export import comparison_csv, comparison_latex
+from smart_core.formatting import plural
 from smart_core.report import Findings, figures_html, report_html
 from smart_core.report.reproduce import compare_code
 
@@ -27,14 +27,11 @@ FRAME = """export default function ({ data, parentElement }) {
 
 def tables(ranking: Comparison) -> None:
     """Draw the downloads of the leaderboard."""
-    names = ", ".join(method_named(id).label for id in ranking.results)
-    st.caption(f"{names}. Ties by the primary metric, {METRICS[ranking.metric].label}.")
+    st.caption(f"{plural(len(ranking.results), 'method')}, with ties by {METRICS[ranking.metric].label}.")
     name = downloads.file_stem(datasets.current_title(), "metrics")
     with st.container(horizontal=True):
         downloads.button("Download CSV", lambda: comparison_csv(ranking).encode(), f"{name}.csv", "export-metrics-csv")
-        downloads.button(
-            "Download JSON", lambda: comparison_json(ranking).encode(), f"{name}.json", "export-metrics-json"
-        )
+        downloads.button("Download JSON", lambda: ranking.to_json().encode(), f"{name}.json", "export-metrics-json")
         downloads.button(
             "Download LaTeX",
             lambda: comparison_latex(ranking, methods="rows").encode(),
@@ -57,10 +54,13 @@ def report(ranking: Comparison, bins: int) -> None:
     settings = {id: leaderboard.chosen_settings(id) for id in results}
     code = compare_code(datasets.load_code(), list(results), seeds, bins, ranking.metric, settings)
     grid, selected = _sensitivity_grid(ranking.data, bins), session.selected()
-    found = Findings(ranking, bins, grid, title, code, selected=selected)
+    over_sets = benchmarks.latest()
+    more = over_sets.result if over_sets is not None and over_sets.result.cells else None
+    found = Findings(ranking, bins, grid, title, code, selected=selected, benchmark=more)
     st.caption(
-        "Verdict, leaderboard, reliability by margin group, temperature curve and settings: one HTML file of about 5 "
-        "MB that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and JSON."
+        "Verdict, leaderboard, reliability by margin group, temperature curve, settings, and the benchmark if there is "
+        "one: one HTML file of about 5 MB that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and "
+        "JSON."
     )
     name = f"{downloads.file_stem(title, 'report')}.html"
     with st.container(horizontal=True):

@@ -15,15 +15,18 @@ import streamlit as st
 
 from pages.shared import datasets, leaderboard, navigation, session, studies
 from pages.shared.components import plain_text
+from pages.shared.jobs import process_name
 
 PAGES = {
     "sensitivity": "pages/sensitivity.py",
     **dict.fromkeys(("objectives", "indicators", "efficiency", "traces"), "pages/ablation.py"),
     "shift": "pages/shift.py",
     "attack": "pages/hardness.py",
+    studies.ON_INDICATOR: "pages/temperature.py",
     "benchmark": "pages/benchmark.py",
+    "playground": "pages/theory.py",
 }
-"""Kind of a study -> the page that goes on with it."""
+"""What the kind of a study begins with -> the page that goes on with it."""
 
 
 def interrupted() -> dict[str, dict[str, Any]]:
@@ -37,17 +40,18 @@ def interrupted() -> dict[str, dict[str, Any]]:
     }
 
 
-def _runs(process: int) -> bool:
+def _runs(process: str) -> bool:
     """Return whether another server, which uses the same folder, still runs."""
-    if os.name != "posix" or process == os.getpid():
+    if os.name != "posix" or process == process_name():
         return False
+    number = int(str(process).split()[0])
     try:
-        os.kill(process, 0)
+        os.kill(number, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    return process_name(number) == process
 
 
 def draw() -> None:
@@ -81,13 +85,23 @@ def _go_on(key: str, note: dict[str, Any]) -> None:
         leaderboard.fit(data, [id for id in settings["methods"] if id not in done], seeds=seeds, bins=bins)
         st.rerun()
     st.session_state[session.GO_ON] = (note["kind"], settings)
-    navigation.go(PAGES[note["kind"]])
+    navigation.go(next(page for start, page in PAGES.items() if note["kind"].startswith(start)))
+
+
+def asked_kind() -> str:
+    """Return the kind of the study that the user has asked to go on with; empty if there is none."""
+    kind: str = st.session_state.get(session.GO_ON, ("", {}))[0]
+    return kind
+
+
+def asked(kind: str) -> bool:
+    """Return whether the user has asked to go on with the study of a page."""
+    return asked_kind() == kind
 
 
 def study(kind: str, start: Callable[[studies.Settings], None]) -> None:
     """Start the study of a page again if the user has asked to go on with it."""
-    asked, settings = st.session_state.get(session.GO_ON, (None, {}))
-    if asked == kind:
-        del st.session_state[session.GO_ON]
+    if asked(kind):
+        _, settings = st.session_state.pop(session.GO_ON)
         start(settings)
         st.rerun()

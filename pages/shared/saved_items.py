@@ -39,6 +39,7 @@ def session_of(store: Store, id: str, owner: str | None) -> Session:
         rows=items(session.MAX_FITS, "row", vars, partial(_unpack, LeaderboardRow)),
         settings=items(session.MAX_CHOICES, "settings"),
         studies=items(session.MAX_STUDIES, "study", vars, partial(_unpack, Study)),
+        uncalibrated=items(session.MAX_UNCALIBRATED, "uncalibrated"),
         choices=items(session.MAX_CHOICES, "choice"),
         unfinished=items(session.MAX_CHOICES, "job"),
         before_cell=items(session.MAX_DATASETS, "before cell", vars, partial(_unpack, LeaderboardRow)),
@@ -48,6 +49,7 @@ def session_of(store: Store, id: str, owner: str | None) -> Session:
         None,
         items(MAX_RECORDS, "benchmark record", vars, partial(_unpack, Record)),
         items(MAX_RECORDS, "benchmark set"),
+        items(MAX_RECORDS, "benchmark test"),
         items(MAX_RECORDS, "benchmark evaluation"),
     )
     return here

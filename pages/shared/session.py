@@ -1,4 +1,4 @@
-"""What a workspace holds, and the keys of `st.session_state`.
+"""The content of a workspace, and the keys of `st.session_state`.
 
 Data sets, fits, leaderboard rows, studies and jobs are attributes of one `Session` object, which all windows of a
 workspace share; `workspaces.py` finds it. What a window alone shows is in `st.session_state`.
@@ -34,7 +34,6 @@ LOST = "lost-workspace"  # whether the URL asked for a workspace that is not on 
 SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
 SELECTED_SEEN = "selected-seen"  # page -> the selection that it last drew
 ROUTED = "routed"  # set by dashboard.py right before it runs a page
-JOBS_SEEN = "jobs-seen"  # job states and result counts that the page was last drawn with
 NEXT_DATASET = "next-dataset"  # data set to select at the next run: a drawn widget's value cannot be changed
 NEXT_VIEW = "next-view"  # view to open at the next run, for the same reason
 URL_WRITTEN = "url-written"  # view last written into the URL
@@ -55,6 +54,7 @@ MAX_DATASETS = 8
 MAX_FITS = 400
 MAX_STUDIES = 24
 MAX_RANKINGS = 16
+MAX_UNCALIBRATED = 16
 MAX_CHOICES = 1000
 """Splits, settings and other choices of a workspace."""
 
@@ -100,6 +100,11 @@ class LoadedDataset:
     def data(self) -> LogitSet:
         """The data set."""
         return self.source if isinstance(self.source, LogitSet) else self.source()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `data` is there without reading files."""
+        return isinstance(self.source, LogitSet) or "data" in vars(self)
 
     @property
     def call(self) -> str:
@@ -151,6 +156,8 @@ class Session:
     """The finished fits of benchmarks."""
     rankings: BoundedDict[Comparison] = field(default_factory=lambda: BoundedDict(MAX_RANKINGS))
     """Ranked rows, by data set, metric, bins and rows."""
+    uncalibrated: BoundedDict[Evaluation] = field(default_factory=lambda: BoundedDict(MAX_UNCALIBRATED))
+    """By content hash: the evaluation of the model itself, so that a page opens without reading the logits."""
     choices: BoundedDict[Any] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
     """Plain values by name: the view, and the Sensitivity cell whose settings SMART uses."""
     before_cell: BoundedDict[LeaderboardRow] = field(default_factory=lambda: BoundedDict(MAX_DATASETS))

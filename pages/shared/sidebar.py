@@ -64,8 +64,8 @@ def sizes() -> str:
 
 
 def _metrics() -> list[str]:
-    """Return the metrics to rank by: confidences without logits have no classwise ones."""
-    alone = not datasets.empty() and datasets.current().kind == "confidence"
+    """Return the metrics to rank by: without the logits of all classes there are no classwise ones."""
+    alone = not datasets.empty() and datasets.current().kind != "logits"
     names = [name for name in HEADLINE if not (alone and METRICS[name].classwise)]
     if st.session_state.get(session.METRIC, names[0]) not in names:
         st.session_state[session.METRIC] = names[0]
@@ -93,8 +93,7 @@ def _data_set() -> None:
     )
     data = datasets.current()
     sizes = f"fitted on **{len(data.validation):,}** samples  \ntested on **{len(data.test):,}** samples"
-    what = f"{data.classes:,} classes" if data.kind == "logits" else "confidences without logits"
-    st.markdown(f"{sizes}  \n{what}")
+    st.markdown(f"{sizes}  \n{data.what}")
     if _custom_split():
         st.caption(_custom_split())
 
@@ -107,9 +106,16 @@ def _custom_split() -> str:
 def _jobs() -> None:
     """Draw the jobs of the workspace; look again regularly, and rerun the page when there is something new."""
     # the page that is about to run shows everything that is there by now; a job that ends after this line is seen later
-    st.session_state[session.JOBS_SEEN] = _progress()
+    seen, page_runs = _progress(), True
+
+    def look() -> None:
+        _job_list()
+        if not page_runs and _progress() != seen:  # before the page has run, a rerun would lose the click it is for
+            st.rerun()
+
     active = session.current().jobs.active() is not None
-    st.fragment(_job_list, run_every=POLL_SECONDS if active else IDLE_SECONDS)()
+    st.fragment(look, run_every=POLL_SECONDS if active else IDLE_SECONDS)()
+    page_runs = False
 
 
 def _job_list() -> None:
@@ -121,10 +127,6 @@ def _job_list() -> None:
         with st.container(key="jobs"):
             for number, job in enumerate(shown):
                 _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)
-    progress = _progress()
-    if st.session_state.get(session.JOBS_SEEN, progress) != progress:
-        st.session_state[session.JOBS_SEEN] = progress
-        st.rerun()
 
 
 def _messages() -> None:

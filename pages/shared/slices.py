@@ -29,4 +29,4 @@ def draw(data: LogitSet, evaluation: Evaluation, bins: int) -> None:
     found = cache.slices(data, evaluation, column, columns[column], bins)
     st.markdown(plain_text(slices_verdict(found, column)))
     charts.show(slice_dots(found, column, **charts.look(data, column)), "slices")
-    st.caption("Each line is the 95\u00a0% interval of the accuracy.")
+    st.caption("Each line is the 95% interval of the accuracy.")

@@ -9,7 +9,7 @@ from pages.shared.components import plain_text
 SOURCES = {
     "A PyTorch model": (
         "Runs the model over loaders, and keeps the features and the head that GC, ProCal and FC need. "
-        "torchvision, timm and Hugging Face classifiers work as they are; stopped, it goes on where it stopped.",
+        "torchvision, timm and Hugging Face classifiers work as they are. If stopped, it resumes where it stopped.",
         'import smart_core as sc\n\nsc.collect(model, {"val": val_loader, "test": test_loader}, out="bundle.npz")',
     ),
     "A model from the command line": (
@@ -47,8 +47,8 @@ SOURCES = {
         'np.savez("bundle.npz", val_logits=z_val, val_labels=y_val, test_logits=z_test, test_labels=y_test)',
     ),
     "Confidences without logits": (
-        "A table with confidence and correct, or with true_label, pred_label and confidence. Further columns can be "
-        "sliced by. The methods that map the confidence alone can be fitted.",
+        "A table with confidence and correct, or with true_label, pred_label and confidence. Other columns can be "
+        "used for slices. The methods that read only the confidence can be fitted.",
         "import pandas as pd\n\n"
         'table = pd.DataFrame({"confidence": confidence, "correct": prediction == label, "site": site})\n'
         'table.to_csv("judge.csv", index=False)',

@@ -27,29 +27,48 @@ Settings = dict[str, Any]
 Publish = Callable[[Any], None]
 Compute = Callable[[Run, Publish], None]
 
-CAN_GO_ON = ("sensitivity", "objectives", "indicators", "efficiency", "traces", "shift", "attack")
-"""Kinds of studies that can go on after the server was stopped; the others take seconds."""
+ON_INDICATOR = "smart on"
+"""What the kind of a study that fits SMART on an indicator begins with."""
+
+CAN_GO_ON = (
+    *("sensitivity", "objectives", "indicators", "efficiency", "traces", "shift", "attack", "playground"),
+    ON_INDICATOR,
+)
+"""What the kinds of studies that can go on after the server was stopped begin with."""
+
+
+def can_go_on(kind: str) -> bool:
+    """Return whether studies of a kind go on after the server was stopped."""
+    return kind.startswith(CAN_GO_ON)
+
 
 GREY = "<style>[class*='st-key-stale-'] { opacity: 0.45; }</style>"
 
 
 def start(
-    data: LogitSet, kind: str, title: str, compute: Compute, settings: Settings, estimate: float | None = None
+    data: LogitSet,
+    kind: str,
+    title: str,
+    compute: Compute,
+    settings: Settings,
+    estimate: float | None = None,
+    key: str | None = None,
 ) -> Job:
     """Start a study; `compute(run, publish)` publishes its result whenever more of it is finished.
 
-    `estimate` is the time in seconds that the page has promised beside the button.
+    `estimate` is the time in seconds that the page has promised beside the button, and `key` that of the data set if it
+    is not the selected one.
     """
     here = session.current()
     here.datasets.keep()
-    studies, key = here.studies, _key(data, kind, settings)  # the job must not reference the session itself
+    studies, place = here.studies, _key(data, kind, settings)  # the job must not reference the session itself
 
     def publish(result: Any) -> None:
         # the study keeps writing into its result, and the page needs one that does not change
-        studies[key] = Study(copy.deepcopy(result), settings, time.time())
+        studies[place] = Study(copy.deepcopy(result), settings, time.time())
 
-    note = {"data": session.data_key(), "settings": settings}
-    named: dict[str, Any] = {"kind": kind, "data_hash": data.content_hash, "note": note if kind in CAN_GO_ON else None}
+    note = {"data": key or session.data_key(), "settings": settings} if can_go_on(kind) else None
+    named: dict[str, Any] = {"kind": kind, "data_hash": data.content_hash, "note": note}
     return here.jobs.start(title, lambda run: compute(run, publish), estimate=estimate, **named)
 
 
@@ -93,7 +112,7 @@ def grey_if_stale(study: Study, data: LogitSet, kind: str, settings: Settings) -
     changed = [name for name, value in settings.items() if _json(study.settings.get(name)) != _json(value)]
     stale = bool(changed) and not running(data, kind)
     if stale:
-        used = "; ".join(f"{name} {_listed(study.settings.get(name))}" for name in changed)
+        used = "; ".join(f"{name} = {_listed(study.settings.get(name))}" for name in changed)
         st.warning(f"Settings changed: run again. These results were computed with {plain_text(used)}.")
         st.html(GREY)
     with st.container(key=f"{'stale' if stale else 'fresh'}-{kind}"):
@@ -117,7 +136,7 @@ def noise_note(data: LogitSet, metric: str, bins: int) -> str:
         return ""
     return (
         f"A perfectly calibrated model reaches up to {metric_value(metric, floor)} by chance on these "
-        f"{len(data.test):,} test samples (95\u00a0%), so differences of that size may be noise."
+        f"{len(data.test):,} test samples (95%), so differences of that size may be noise."
     )
 
 

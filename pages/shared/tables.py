@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,16 +13,18 @@ from pages.shared import datasets, downloads
 from smart_core import Evaluation, LogitSet
 from smart_core.analysis.margin_groups import MarginGroup, margin_text
 from smart_core.evaluation import MEASURED_AND_TRUE, TRUE_RANGE
+from smart_core.formatting import MISSING, percent
 from smart_core.types import IntArray, Vector
 
 MAX_SAMPLES = 1000
 """Samples that are listed."""
 
 
-def show(frame: pd.DataFrame, key: str, name: str, percent: Sequence[str] = ()) -> None:
-    """Draw a table with buttons to download it; the columns in `percent` are shown as percentages."""
-    columns = {column: st.column_config.NumberColumn(format="percent") for column in percent}
-    st.dataframe(frame, key=key, hide_index=True, column_config=columns)
+def show(frame: pd.DataFrame, key: str, name: str, shares: Sequence[str] = ()) -> None:
+    """Draw a table with buttons to download it; the fractions in the columns `shares` are shown as percentages."""
+    numbers = frame.select_dtypes("floating").columns
+    forms = {name: partial(percent, decimals=2) if name in shares else "{:.3f}" for name in numbers}
+    st.dataframe(frame.style.format(forms, na_rep=MISSING), key=key, hide_index=True)
     with st.container(horizontal=True):
         downloads.button("Download CSV", lambda: downloads.csv_bytes(frame), f"{name}.csv", f"{key}-csv")
         downloads.button("Download JSON", lambda: downloads.json_bytes(frame), f"{name}.json", f"{key}-json")
@@ -31,7 +34,7 @@ def margin_groups(groups: Sequence[MarginGroup]) -> None:
     """List margin groups, each with the interval of its ECE."""
     rows = [
         {
-            "margin": margin_text(group.low, group.high, digits=2),
+            "margin": margin_text(group.low, group.high),
             "samples": group.n,
             "mean confidence": group.confidence,
             "accuracy": group.accuracy,

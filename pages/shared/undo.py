@@ -23,7 +23,7 @@ class Snapshot:
     """The content of a session before something was replaced."""
 
     label: str
-    """What is undone: `refit of 3 methods`."""
+    """The action that is undone: `refit of 3 methods`."""
     parts: dict[str, dict[str, Any]]
     selected: str | None
     """Key of the data set that was selected."""

@@ -27,6 +27,9 @@ SEEDS = "seeds"
 MIN_BINS, DEFAULT_BINS, MAX_BINS = 5, 15, 50
 DEFAULT_SEEDS, MAX_SEEDS = 5, 20
 
+LONGEST_VALUE = 20_000
+"""Characters of a query parameter; a longer one is not looked at."""
+
 LAG = 3.0
 """Seconds for which a busy browser may still send the URL as it was before the last change."""
 
@@ -61,7 +64,8 @@ def read(page: st.Page) -> None:
             st.session_state.setdefault(session.NEXT_VIEW, workspaces.last_view())
     known = datasets.titles()
     written: dict[str, str] = st.session_state.get(session.URL_WRITTEN, {})
-    query = {name: value for name, value in st.query_params.to_dict().items() if name in NAMES}
+    given = st.query_params.to_dict().items()
+    query = {name: value for name, value in given if name in NAMES and len(value) <= LONGEST_VALUE}
     ours = {*written.items(), *_recently_replaced()}
     requested = {name: value for name, value in query.items() if (name, value) not in ours}
     next_view: dict[str, str] = st.session_state.pop(session.NEXT_VIEW, {})
@@ -83,7 +87,7 @@ def read(page: st.Page) -> None:
         st.session_state[session.DATA] = written[DATA] if written.get(DATA) in known else datasets.default_key()
     awaited = awaited_key()
     if awaited is not None and awaited in known:
-        _open_awaited(awaited)
+        _open_awaited(awaited, page)
 
 
 def write() -> None:
@@ -165,23 +169,31 @@ def dismiss_link() -> None:
 
 
 def _await_file(key: str, link: Link) -> None:
-    """Remember the view, and go to Start, where its file can be uploaded."""
+    """Remember the view, and go to Start, where its file can be uploaded.
+
+    A run of Start may still have the query of the link that led there: that is not a link to Start.
+    """
+    if key == awaited_key() and link.page == "start":
+        return
     st.session_state[session.AWAITED] = key
     st.session_state[session.PENDING_LINK] = link
     if link.page != "start":
         st.switch_page("pages/start.py", query_params={})
 
 
-def _open_awaited(key: str) -> None:
-    """Open the view whose file has been loaded."""
+def _open_awaited(key: str, page: st.Page) -> None:
+    """Open the view whose file has been loaded.
+
+    The link is kept until a run on its page: a change of the page is lost where the browser, at the same moment, asks
+    for another run of the page that it still shows.
+    """
     link = pending_link()
-    dismiss_link()
     st.session_state[session.DATA] = key
-    if link is None:
-        return
-    _set_split(key, link.query)
-    if link.page != "start":
-        st.switch_page(f"pages/{link.page}.py", query_params=link.page_query)
+    if link is not None:
+        _set_split(key, link.query)
+        if link.page not in ("start", page.url_path):
+            st.switch_page(f"pages/{link.page}.py", query_params=link.page_query)
+    dismiss_link()
 
 
 def _set_controls(query: dict[str, str]) -> None:
@@ -197,7 +209,7 @@ def _set_controls(query: dict[str, str]) -> None:
 
 
 def _set_split(key: str, query: dict[str, str]) -> None:
-    """Set the split: `0.3-7` is 30 % for validation with seed 7. What the controls on Start do not offer is ignored."""
+    """Set the split: `0.3-7` is 30% for validation with seed 7. What the controls on Start do not offer is ignored."""
     fraction, _, seed = query.get(SPLIT, "").partition("-")
     with suppress(ValueError):
         session.current().splits[key] = Split.parse(fraction, seed)

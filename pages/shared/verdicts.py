@@ -18,8 +18,9 @@ from smart_core.experiments.traces import Traces
 from smart_core.experiments.verdict import repair_verdict
 from smart_core.figures.seed_tables import label_of
 from smart_core.fitting.indicators import INDICATORS
-from smart_core.formatting import join_words, percent, plural
+from smart_core.formatting import decimal, join_words, percent, plural
 from smart_core.theory.playground import Playground
+from smart_core.types import BoolArray
 
 MAX_SHIFTS = 3
 """Shifts that a sentence names."""
@@ -44,11 +45,20 @@ def margin_group_verdict(groups: list[MarginGroup], label: str) -> str:
     if largest is worst:
         return text
     # another group has the largest ECE in the chart: say why it is not the worst
-    margins, floor = margin_text(largest.low, largest.high, " to ", 2), percent(largest.floor_q95)
+    margins, floor = margin_text(largest.low, largest.high, " to "), percent(largest.floor_q95)
     return (
         f"{text} The ECE at margins {margins} is larger, {percent(largest.ece)}, but those are {largest.n:,} samples "
         f"with a noise floor of {floor}."
     )
+
+
+def one_temperature_verdict(groups: list[MarginGroup]) -> str:
+    """Say whether temperature scaling leaves an error in a margin group."""
+    worst = worst_group(groups)
+    left = (
+        "no margin group with an error beyond noise" if worst is None else f"an error beyond noise at {worst.sentence}"
+    )
+    return f"One temperature for all samples (TS) leaves {left}."
 
 
 def temperature_verdict(curve: TemperatureCurve, ts: float | None) -> str:
@@ -60,8 +70,8 @@ def temperature_verdict(curve: TemperatureCurve, ts: float | None) -> str:
         return text
     label = INDICATORS[curve.indicator].label.lower()
     low, high = np.nanmin(curve.pearson), np.nanmax(curve.pearson)
-    seeds = f" ({low:.2f} to {high:.2f} over {len(curve.pearson)} seeds)" if len(curve.pearson) > 1 else ""
-    return f"{text} Pearson's r between {label} and temperature is {curve.r:.2f}{seeds}."
+    seeds = f" ({decimal(low)} to {decimal(high)} over {len(curve.pearson)} seeds)" if len(curve.pearson) > 1 else ""
+    return f"{text} Pearson's r between {label} and temperature is {decimal(curve.r)}{seeds}."
 
 
 def hardness_verdict(found: Hardness) -> str:
@@ -70,8 +80,8 @@ def hardness_verdict(found: Hardness) -> str:
     if not np.isfinite(r.pearson):
         return "There are too few distances for a correlation."
     numbers = (
-        f"Pearson's r is {r.pearson:.2f} ({r.pearson_low:.2f} to {r.pearson_high:.2f}), Spearman's {r.spearman:.2f} "
-        f"({r.spearman_low:.2f} to {r.spearman_high:.2f}), over {r.used:,} samples."
+        f"Pearson's r is {decimal(r.pearson)} ({decimal(r.pearson_low)} to {decimal(r.pearson_high)}), Spearman's "
+        f"{decimal(r.spearman)} ({decimal(r.spearman_low)} to {decimal(r.spearman_high)}), over {r.used:,} samples."
     )
     if not r.pearson_low * r.pearson_high > 0:
         return f"The {label} and the distance to another prediction are not clearly related: {numbers}"
@@ -86,13 +96,18 @@ def sensitivity_verdict(result: Sensitivity, metric: str) -> str:
     if not done.any():
         return "No cell is finished yet."
     low, high = (metric_value(metric, float(end(cells))) for end in (np.nanmin, np.nanmax))
-    text = f"{METRICS[metric].label} ranges from {low} to {high} over {done.sum()} of {cells.size} cells"
+    text = f"{METRICS[metric].label} ranges from {low} to {high} over {_finished(done)}"
     here = [(i, j) for i, s in enumerate(result.sigmas) for j, d in enumerate(result.deltas) if (s, d) == paper.DEFAULT]
     if here and done[here[0]]:
         text += f"; the paper's settings give {metric_value(metric, float(cells[here[0]]))}"
         if result.seeds > 1:
             text += f" ± {metric_value(metric, float(result.std(metric)[here[0]]))} over seeds"
     return f"{text}."
+
+
+def _finished(done: BoolArray) -> str:
+    """Write how many cells of a table are there: `20 cells`, `7 of 20 cells`."""
+    return f"{done.size} cells" if done.all() else f"{done.sum()} of {done.size} cells"
 
 
 def ablation_verdict(table: SeedTable, metric: str) -> str:
@@ -107,7 +122,7 @@ def ablation_verdict(table: SeedTable, metric: str) -> str:
     if np.isfinite(table.metrics[metric][i, j]).sum() > 1:
         value += f" ± {metric_value(metric, float(table.std(metric)[i, j]))} over seeds"
     extreme = "Highest" if METRICS[metric].higher_is_better else "Lowest"
-    so_far = "" if done.all() else f" in {done.sum()} of {done.size} cells"
+    so_far = "" if done.all() else f" in {_finished(done)}"
     row, column = label_of(table.row_name, table.rows[i]), label_of(table.column_name, table.columns[j])
     how = f"fitted on {table.columns[j]:,} samples" if table.column_name == "size" else f"with {column}"
     return f"{extreme} {METRICS[metric].label}{so_far}: {row} {how}, {value}."

@@ -13,6 +13,7 @@ from pages.shared.components import plain_text
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, Study
 from smart_core import SMART, LogitSet
 from smart_core.calibrators import get, is_method
+from smart_core.calibrators.rules import Rule
 from smart_core.data.saved import LONGEST_NAME
 from smart_core.errors import SmartError, WorkspaceError
 from smart_core.evaluation import HEADLINE
@@ -22,7 +23,6 @@ from smart_core.export.workspace import Workspace, Writer, load_workspace, save_
 from smart_core.export.workspace_schema import (
     SCALAR,
     SENTENCE,
-    Rule,
     a,
     array,
     by_key,
@@ -33,6 +33,7 @@ from smart_core.export.workspace_schema import (
     whole,
 )
 from smart_core.formatting import plural, printable
+from smart_core.theory.playground import Playground
 
 FILES = ("whole", "val", "test")
 DISTANCES, ATTACKED = array("f", 1, 0, unknown=True), array("b", 1, 0, 1)
@@ -50,11 +51,9 @@ def draw_save() -> None:
         return
     gathered, left_out = gather(here, urls.current_view())
     studies = len(here.studies) - len(left_out)
-    own = f"{plural(len(here.datasets), 'data set')} of your own"
-    st.markdown(
-        f"**Save** {own}, {plural(len(here.fits), 'fit')}, {plural(studies, 'study')}, the leaderboards, the settings "
-        "and the view in one file."
-    )
+    counts = (len(here.datasets), "data set"), (len(here.fits), "fit"), (studies, "study")
+    held = "".join(f"{plural(count, noun)}, " for count, noun in counts if count)
+    st.markdown(f"**Save** {held}the leaderboards, the settings and the view in one file.")
     if left_out:
         st.caption(f"{plural(len(left_out), 'study')} cannot be saved and must be run again.")
     name = f"{downloads.file_stem(datasets.current_title(), 'workspace')}.zip"
@@ -214,6 +213,8 @@ def _study(name: str, result: Any, made_with: Any) -> Study:
         of, rows, columns = STUDY_TABLES[kind]
         fine = type(result) is of and (result.row_name, result.column_name) == (rows, columns)
         fine = fine and result.metrics.keys() >= set(HEADLINE) and min(len(result.rows), len(result.columns)) >= 1
+    elif kind == "playground":
+        fine = isinstance(result, Playground)
     elif kind == "traces":
         fine = isinstance(result, Traces)
     elif kind == "attack":

@@ -7,6 +7,8 @@ apart: a workspace is then known only by its link.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -59,14 +61,26 @@ def draw_sharing() -> None:
         return
     st.caption("Read-only: shows the results, without the right to change them or to download the raw logits.")
     st.code(link(workspaces.SHARED, shared), language=None, wrap_lines=True)
-    st.button("Withdraw the read-only link", key="unshare", on_click=workspaces.withdraw, args=(here,))
+    st.button("Withdraw the read-only link", key="unshare", on_click=_withdraw)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say in one sentence why a click did nothing: `navigation.guarded` is not around callbacks."""
+    try:
+        yield
+    except WorkspaceError as error:
+        st.toast(plain_text(str(error)))
 
 
 def _share() -> None:
-    try:
+    with _told():
         workspaces.share(session.current())
-    except WorkspaceError as error:
-        st.toast(plain_text(str(error)))
+
+
+def _withdraw() -> None:
+    with _told():
+        workspaces.withdraw(session.current())
 
 
 def draw_recent() -> None:
@@ -74,8 +88,8 @@ def draw_recent() -> None:
     here, known = session.current(), others()[:MAX_RECENT]
     if not known or here.datasets or here.rows:
         return
-    with st.container(border=True, key="recent"):
-        st.markdown("**Go on where you left off**")
+    with st.container(horizontal=True, vertical_alignment="center", key="recent"):
+        st.markdown("**Continue where you left off:**", width="content")
         for entry in known:
             used = duration(max(time.time() - entry.used, 1.0))
             words = f"{plain_text(title(entry))} ({bytes_text(entry.bytes)}, used {used} ago)"
@@ -122,7 +136,8 @@ def _delete_button(id: str, label: str, key: str) -> None:
 
 
 def _delete(id: str) -> None:
-    workspaces.delete(id)
-    if id == session.current().id:
-        st.query_params.pop(workspaces.PARAMETER, None)
-    st.toast("The workspace was deleted.")
+    with _told():
+        workspaces.delete(id)
+        if id == session.current().id:
+            st.query_params.pop(workspaces.PARAMETER, None)
+        st.toast("The workspace was deleted.")

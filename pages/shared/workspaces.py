@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import streamlit as st
@@ -16,8 +17,9 @@ from pages.shared import saved_items, session
 from pages.shared.jobs import WatchedJobs
 from pages.shared.session import Session
 from smart_core.cli.dashboard import opened
+from smart_core.errors import WorkspaceError
 from smart_core.export.workspaces import BoundedDict, ReadOnlyDict, StoredDict
-from smart_core.export.workspaces.store import new_id
+from smart_core.export.workspaces.store import is_id, new_id
 
 PARAMETER = "workspace"
 """The query parameter that names the workspace."""
@@ -40,7 +42,8 @@ def enter() -> bool:
     id, link = st.query_params.get(PARAMETER, ""), st.query_params.get(SHARED, "")
     if here is not None and _still_valid(here) and (id or link) in ("", here.id):
         if opened.store is not None:
-            opened.store.touch((here.original or here).id)
+            with suppress(WorkspaceError):  # on a full disk, or while another process writes: it can still be looked at
+                opened.store.touch((here.original or here).id)
         return False
     if here is not None:
         st.session_state.clear()
@@ -72,6 +75,8 @@ def find(id: str) -> Session | None:
 
     Where users sign in, a workspace opens for its owner only; others need its read-only link.
     """
+    if not is_id(id):
+        return None
     with _lock:
         here = _open.get(id)
         entry = None if opened.store is None else opened.store.find(id)
@@ -84,7 +89,7 @@ def find(id: str) -> Session | None:
 
 def find_shared(link: str) -> Session | None:
     """Return a workspace as its read-only link shows it."""
-    id = _workspace_of(link)
+    id = _workspace_of(link) if is_id(link) else None
     if id is None:
         return None
     with _lock:
@@ -155,15 +160,16 @@ def begin() -> Session:
 
 def delete(id: str) -> None:
     """Delete a workspace: its jobs are cancelled, its windows begin a new one, and nothing is left on the disk."""
+    if opened.store is not None:
+        opened.store.delete(id)
     with _lock:
         here = _open.pop(id, None)
     if here is not None:
         here.deleted = True
-        withdraw(here)
+        for link in [link for link, shown in _links.items() if shown == id]:
+            del _links[link]
         for job in here.jobs:
             job.cancel.set()
-    if opened.store is not None:
-        opened.store.delete(id)
 
 
 def faults(here: Session) -> list[str]:
@@ -172,12 +178,15 @@ def faults(here: Session) -> list[str]:
     return list(dict.fromkeys(sentence for each in held for sentence in each.faults.values()))
 
 
+def is_saved() -> bool:
+    """Return whether the workspace of this window is on the disk, or would be in memory only anyway."""
+    return opened.store is None or opened.store.find(session.current().id) is not None
+
+
 def note_view(view: Mapping[str, str]) -> None:
     """Save the view of a workspace that has been saved before, so that its link alone opens it again."""
     here = session.current()
-    if here.original is not None or here.choices.get(VIEW) == view:
-        return
-    if opened.store is None or opened.store.find(here.id) is not None:
+    if here.original is None and here.choices.get(VIEW) != view and is_saved():
         here.choices[VIEW] = dict(view)
 
 

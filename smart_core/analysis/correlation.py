@@ -21,7 +21,7 @@ ROUNDING = 1e-20
 
 @dataclass(frozen=True)
 class Correlation:
-    """Both coefficients, each with the ends of its 95 % percentile interval over resampled samples.
+    """Both coefficients, each with the ends of its 95% percentile interval over resampled samples.
 
     All are NaN if fewer than three samples are known or one of the variables is constant.
     """

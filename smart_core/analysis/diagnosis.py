@@ -24,14 +24,14 @@ class Diagnosis:
     floor: Floor
     """What a perfectly calibrated model with the same confidences would show by chance."""
     interval: Interval
-    """95 % interval of the population ECE."""
+    """95% interval of the population ECE."""
     confidence: float
     """Mean confidence."""
     accuracy: float
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the ECE exceeds the 95 % quantile of the noise floor."""
+        """Whether the ECE exceeds the 95% quantile of the noise floor."""
         return self.ece > self.floor.q95
 
     @property

@@ -33,13 +33,13 @@ class Hardness:
     """(A,) their rows in the part."""
     correlation: Correlation
     failed: int | None
-    """Samples whose attack found no change; None if they cannot be told from samples that were not attacked."""
+    """Samples whose attack found no change; None if it is not known which samples were attacked."""
     unknown: int
     """All samples without a distance."""
 
     @property
     def missing(self) -> str:
-        """What has no distance, in words; empty if nothing is missing."""
+        """The samples without a distance, in words; empty if there are none."""
         counts = {"without a distance": self.unknown}
         if self.failed is not None:
             counts = {"attacks failed": self.failed, "not attacked": self.unknown - self.failed}

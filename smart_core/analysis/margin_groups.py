@@ -6,20 +6,24 @@ uncalibrated logits, so a sample stays in its group whatever the calibrator.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
 
+from smart_core.analysis.slices import SampleGroup
+from smart_core.analysis.slices import worst_group as worst_group
+from smart_core.calibrators.ts import TS
+from smart_core.data.logitset import Part
 from smart_core.errors import CalibrationError
-from smart_core.evaluation import Evaluation
+from smart_core.evaluation import Evaluation, evaluate
 from smart_core.formatting import first_few
+from smart_core.metrics.bands import Band, accuracy_band
 from smart_core.metrics.binning import bin_edges, bin_index
-from smart_core.metrics.uncertainty import Interval, interval, noise_floor
+from smart_core.metrics.uncertainty import interval
 from smart_core.types import IntArray, Matrix, Vector
 
 GROUPS = 6
@@ -74,51 +78,26 @@ def group_of(margin: ArrayLike, edges: ArrayLike) -> IntArray:
     return np.clip(np.searchsorted(rounded, values, side="left") - 1, 0, rounded.size - 2)
 
 
-@dataclass(frozen=True, eq=False)
-class MarginGroup:
-    """The samples of one margin interval, evaluated on their own; the means of an empty group are NaN."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MarginGroup(SampleGroup):
+    """The samples of one margin interval."""
 
     low: float
     high: float
-    rows: IntArray = field(repr=False)
-    """Which samples, as indices into the evaluation."""
-    accuracy: float
-    confidence: float
-    """Mean confidence."""
-    ece: float
-    floor_q95: float
-    """ECE below which 95 % of perfectly calibrated sets with these confidences would lie."""
-    interval: Interval | None = None
-    """95 % interval of the group's population ECE, if `with_intervals` has computed it."""
-
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-        return self.rows.size
-
-    @property
-    def gap(self) -> float:
-        """Mean confidence minus accuracy: positive where the group is too confident."""
-        return self.confidence - self.accuracy
-
-    @property
-    def excess(self) -> float:
-        """ECE beyond what noise explains."""
-        return self.ece - self.floor_q95
 
     @property
     def sentence(self) -> str:
-        """What the group claims and how often it is right, like "margins 1.78 to 2.90: claims 71 %, right 55 %"."""
-        span = f"margins {margin_text(self.low, self.high, ' to ', 2)}"
+        """Confidence and accuracy of the group in words, such as "margins 1.78 to 2.90: claims 71%, right 55%"."""
+        span = f"margins {margin_text(self.low, self.high, ' to ')}"
         if self.n == 0:
             return f"{span}: no samples"
         places = 0 if abs(self.gap) >= 0.02 else 1 if abs(self.gap) >= 0.002 else 2
-        return f"{span}: claims {self.confidence:.{places}%}, right {self.accuracy:.{places}%}".replace("%", " %")
+        return f"{span}: claims {self.confidence:.{places}%}, right {self.accuracy:.{places}%}"
 
 
-def margin_text(low: float, high: float, between: str = "–", digits: int = 1) -> str:
-    """An interval of margins with at least `digits` decimals, and as many more as tell its ends apart."""
-    return between.join(_margin_numbers([low, high], digits))
+def margin_text(low: float, high: float, between: str = "–") -> str:
+    """An interval of margins with at least two decimals, and as many more as tell its ends apart."""
+    return between.join(_margin_numbers([low, high], 2))
 
 
 def margin_labels(edges: ArrayLike) -> list[str]:
@@ -150,16 +129,10 @@ def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> l
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
     spans = pairwise(bounds.tolist())
-    return [MarginGroup(*span, rows, *_means(evaluation, rows, bins)) for span, rows in zip(spans, parts, strict=True)]
-
-
-def _means(evaluation: Evaluation, rows: IntArray, bins: int) -> tuple[float, float, float, float]:
-    """Accuracy, mean confidence, ECE and its floor of some samples; NaN if there are none."""
-    if rows.size == 0:
-        return math.nan, math.nan, math.nan, math.nan
-    own = evaluation.subset(rows)
-    floor = noise_floor("ece", own, bins=bins).q95
-    return own.metric("accuracy"), float(np.mean(own.confidence, dtype=np.float64)), own.metric("ece", bins), floor
+    return [
+        MarginGroup.of(evaluation, rows, bins, low=low, high=high)
+        for (low, high), rows in zip(spans, parts, strict=True)
+    ]
 
 
 def with_intervals(evaluation: Evaluation, groups: Sequence[MarginGroup], bins: int = 15) -> list[MarginGroup]:
@@ -168,14 +141,23 @@ def with_intervals(evaluation: Evaluation, groups: Sequence[MarginGroup], bins: 
     return [replace(group, interval=held.get(id(group))) for group in groups]
 
 
-def worst_group(groups: Sequence[MarginGroup]) -> MarginGroup | None:
-    """The group with the largest number of samples times ECE beyond its noise floor; None where no ECE exceeds it.
+def after_temperature_scaling(validation: Part, seen: Part, bins: int = 15) -> list[MarginGroup]:
+    """The groups of a part after temperature scaling fitted on validation.
 
-    The product is the group's part of the whole error that noise does not explain: a tiny gap of many samples and a
-    large one of a few both matter less than a large gap of many.
+    A gap that is left in a group is one that depends on the margin: a single temperature cannot close it.
+
+    >>> import smart_core as sc
+    >>> data = sc.simulate_set(2000, 20_000, 5, law=lambda margin: 1 + 0.3 * margin, seed=0)
+    >>> largest_gap(after_temperature_scaling(data.validation, data.test)).gap < -0.1
+    True
     """
-    beyond = [group for group in groups if group.excess > 0]
-    return max(beyond, key=lambda group: group.n * group.excess, default=None)
+    after = evaluate(TS().fit_part(validation), seen, bins=bins, classwise=False)
+    return margin_groups(after, margin_edges(after.margins), bins)
+
+
+def largest_gap(groups: Sequence[MarginGroup]) -> MarginGroup:
+    """The group whose mean confidence is farthest from its accuracy, either way."""
+    return max((group for group in groups if group.n), key=lambda group: abs(group.gap))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,17 +179,14 @@ class GapCells:
 
     @property
     def beyond_noise(self) -> NDArray[np.bool_]:
-        """Which cells have a mean confidence outside the 95 % band of their accuracy."""
-        low, high = self.band()
-        return (self.confidence < low) | (self.confidence > high)
+        """Which cells have a mean confidence outside the 95% band of their accuracy."""
+        band = self.band
+        return (self.confidence < band.low) | (self.confidence > band.high)
 
-    def band(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
-        """Lower and upper accuracy of each cell: quantiles of Beta(h + 1/2, n - h + 1/2) for h hits of n samples."""
-        hits = np.nan_to_num(self.accuracy) * self.count
-        tails = ((1 - level) / 2, (1 + level) / 2)
-        ends = (np.asarray(betaincinv(hits + 0.5, self.count - hits + 0.5, tail)) for tail in tails)
-        low, high = (np.where(self.count > 0, end, np.nan) for end in ends)
-        return low, high
+    @cached_property
+    def band(self) -> Band:
+        """The 95% band of the accuracy of each cell."""
+        return accuracy_band(np.nan_to_num(self.accuracy) * self.count, self.count)
 
 
 def gap_cells(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> GapCells:
@@ -256,7 +235,7 @@ def _checked(edges: ArrayLike) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceChange:
-    """What a calibrator does to the confidence along the margin; each array has one entry per quantile group."""
+    """The change of the confidence along the margin by a calibrator; each array has one entry per quantile group."""
 
     margin: Vector
     """Mean margin of the group."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -16,11 +18,10 @@ from smart_core.metrics.uncertainty import Interval, interval, noise_floor
 from smart_core.types import IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class Slice:
-    """The samples of one value, or one interval of values, of a column."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampleGroup:
+    """Some samples of an evaluation, evaluated on their own; the means of an empty group are NaN."""
 
-    name: str
     rows: IntArray = field(repr=False)
     """Which samples, as indices into the evaluation."""
     accuracy: float
@@ -28,9 +29,26 @@ class Slice:
     """Mean confidence."""
     ece: float
     floor_q95: float
-    """ECE below which 95 % of perfectly calibrated sets with these confidences would lie."""
-    interval: Interval
-    """95 % interval of the population ECE of such samples."""
+    """ECE below which 95% of perfectly calibrated sets with these confidences would lie."""
+    interval: Interval | None = None
+    """95% interval of the population ECE of such samples, if it was computed."""
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, rows: IntArray, bins: int, *, with_interval: bool = False, **own: Any) -> Self:
+        """Evaluate the samples `rows`; `own` are the other fields of a subclass."""
+        if not rows.size:
+            return cls(rows=rows, accuracy=math.nan, confidence=math.nan, ece=math.nan, floor_q95=math.nan, **own)
+        part = evaluation.subset(rows)
+        floor = noise_floor("ece", part, bins=bins)
+        return cls(
+            rows=rows,
+            accuracy=part.metric("accuracy"),
+            confidence=float(np.mean(part.confidence, dtype=np.float64)),
+            ece=part.metric("ece", bins),
+            floor_q95=floor.q95,
+            interval=interval("ece", part, bins=bins, floor=floor) if with_interval else None,
+            **own,
+        )
 
     @property
     def n(self) -> int:
@@ -38,21 +56,52 @@ class Slice:
         return self.rows.size
 
     @property
+    def gap(self) -> float:
+        """Mean confidence minus accuracy: positive where the group is too confident."""
+        return self.confidence - self.accuracy
+
+    @property
     def excess(self) -> float:
         """ECE beyond what noise explains."""
         return self.ece - self.floor_q95
 
 
+Group = TypeVar("Group", bound=SampleGroup)
+
+NEGLIGIBLE = 1e-4
+"""Part of the whole ECE, 0.01%, below which an error is too small to be mentioned, however certain it is."""
+
+
+def worst_group(groups: Iterable[Group]) -> Group | None:
+    """The group with the largest number of samples times ECE beyond its noise floor; None where that is negligible.
+
+    The product is the group's part of the whole error that noise does not explain: a tiny gap of many samples and a
+    large one of a few both matter less than a large gap of many.
+    """
+    known = list(groups)
+    least = NEGLIGIBLE * sum(group.n for group in known)
+    beyond = [group for group in known if group.n * group.excess >= least and group.excess > 0]
+    return max(beyond, key=lambda group: group.n * group.excess, default=None)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Slice(SampleGroup):
+    """The samples of one value, or one interval of values, of a column."""
+
+    name: str
+    interval: Interval
+
+
 def columns_of(part: Part, class_names: Sequence[str] | None = None) -> dict[str, Array]:
     """The columns that a part can be sliced by: its groups, its metadata, and the label of logits."""
     found = dict(part.columns)
-    if part.kind == "logits":
+    if part.kind != "confidence":
         names = np.array(class_names or [str(k) for k in range(part.classes)], dtype=np.str_)
         found.setdefault("label", names[part.labels])
     return found
 
 
-def slices(evaluation: Evaluation, values: Array, bins: int = 15, *, intervals: int = 5) -> list[Slice]:
+def slices(evaluation: Evaluation, values: Array, bins: int = 15) -> list[Slice]:
     """The slices of an evaluation by a column (N,), as `smart_core.data.partition` groups its values.
 
     >>> import numpy as np, smart_core as sc
@@ -63,33 +112,17 @@ def slices(evaluation: Evaluation, values: Array, bins: int = 15, *, intervals: 
     """
     if len(values) != len(evaluation):
         raise CalibrationError(f"The column has {len(values):,} values for {len(evaluation):,} samples.")
-    return [_slice(name, rows, evaluation.subset(rows), bins) for name, rows in _groups(values, intervals)]
-
-
-def _groups(values: Array, intervals: int) -> list[tuple[str, IntArray]]:
-    return [(name, rows) for name, rows in partition(values, intervals=intervals).items() if rows.size]
-
-
-def _slice(name: str, rows: IntArray, part: Evaluation, bins: int) -> Slice:
-    floor = noise_floor("ece", part, bins=bins)
-    return Slice(
-        name,
-        rows,
-        accuracy=float(np.mean(part.correct)),
-        confidence=float(np.mean(part.confidence, dtype=np.float64)),
-        ece=part.metric("ece", bins),
-        floor_q95=floor.q95,
-        interval=interval("ece", part, bins=bins, floor=floor),
-    )
+    groups = partition(values).items()
+    return [Slice.of(evaluation, rows, bins, with_interval=True, name=name) for name, rows in groups]
 
 
 def slices_verdict(found: Sequence[Slice], column: str) -> str:
-    """One sentence: the slice with the largest number of samples times ECE beyond its noise floor."""
-    worst = max((each for each in found if each.excess > 0), key=lambda each: each.n * each.excess, default=None)
+    """One sentence about the worst slice."""
+    worst = worst_group(found)
     if worst is None:
-        return f"By {column}, no slice is further off than chance explains."
+        return f"By {column}, the error of every slice is within noise."
     return (
         f"By {column}, worst is {worst.name} ({plural(worst.n, 'sample')}): it claims {percent(worst.confidence)} and "
-        f"is right {percent(worst.accuracy)} of the time; its ECE of {percent(worst.ece)} is more than the "
-        f"{percent(worst.floor_q95)} that chance explains."
+        f"is right {percent(worst.accuracy)} of the time; its ECE of {percent(worst.ece)} is above its noise "
+        f"floor of {percent(worst.floor_q95)}."
     )

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smart_core.calibrators import Calibrator, TemperatureCalibrator, mlp
-from smart_core.calibrators.smart import SMART, temperature_map
+from smart_core.calibrators import Calibrator, TemperatureCalibrator
+from smart_core.calibrators.smart import SMART
 from smart_core.errors import CalibrationError
 from smart_core.experiments.results import OverSeeds
 from smart_core.fitting.indicators import scalar_indicator
@@ -41,7 +41,7 @@ class Support:
 
     @classmethod
     def of(cls, values: Vector) -> Support:
-        """Ends, and the 1 % and 99 % quantiles."""
+        """Ends, and the 1% and 99% quantiles."""
         q01, q99 = np.quantile(values, [0.01, 0.99])
         return cls(float(values.min()), float(q01), float(q99), float(values.max()))
 
@@ -59,9 +59,9 @@ class TemperatureCurve:
     exact: bool
     """Whether T is a function of the indicator alone."""
     low: Vector | None
-    """(P,) 10 % quantile of T within the bin, samples of all seeds together; None if `exact`."""
+    """(P,) 10% quantile of T within the bin, samples of all seeds together; None if `exact`."""
     high: Vector | None
-    """(P,) the 90 % quantile."""
+    """(P,) the 90% quantile."""
     edges: Vector
     """(B + 1,) bins of the density."""
     count: NDArray[np.int64]
@@ -163,19 +163,16 @@ def temperature_curve(
 
 def map_at(calibrator: SMART, values: Vector) -> Vector:
     """T of a fitted SMART at given values of its (scalar) indicator."""
-    mean, std = calibrator.mean_.cpu(), calibrator.std_.cpu()
-    x = (torch.as_tensor(values, dtype=mean.dtype).unsqueeze(1).clamp(max=calibrator.limit_.cpu()) - mean) / std
+    x = torch.as_tensor(values, dtype=torch.float32, device=calibrator.mean_.device).unsqueeze(1)
     with torch.no_grad():
-        found = temperature_map(calibrator.theta_.cpu(), mlp.layer_sizes(1, calibrator.hidden, calibrator.layers), x)
-    return np.asarray(found.double().numpy())
+        return np.asarray(calibrator.map(x).cpu().double().numpy())
 
 
 def pearson(x: Vector, y: Vector) -> float:
     """Pearson's r; NaN where one of the two is constant."""
     if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return float("nan")
-    a, b = ((values - values.mean()) / np.ptp(values) for values in (x, y))
-    return float(np.clip((a @ b) / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def _one_method(calibrators: Sequence[Calibrator], logits: NDArray[np.float32]) -> list[TemperatureCalibrator]:

@@ -47,7 +47,7 @@ GROWTH = 10.0
 """Factor from one c to the next while none has changed the prediction."""
 
 LONG_SEARCH = 10
-"""Searches of at least this many steps use the last one for the smallest c known to work."""
+"""Searches of at least this many steps use the last one for the smallest c known to work, as the authors' code does."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
-"""What the attack command reads and writes: the user's model and weights, images, and distances.
+"""Input and output of the attack command: the user's model and weights, images, and distances.
 
 The command collect takes its model and loaders from here too.
 
-Importing the module of a model runs its code. Weights run none: they are safetensors, or a state dict read by PyTorch's
-restricted reader. That reader has known holes before PyTorch 2.10 (CVE-2025-32434, CVE-2026-24747): with an older
-PyTorch accept weights from others as safetensors only.
+Importing the module of a model runs its code. Weights run none: like every file, they are parsed in the sandbox, and
+PyTorch's own reader is not used.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +22,11 @@ from torch import Tensor, nn
 
 from smart_core.data.document import Document
 from smart_core.data.logitset import Array, LogitSet, Part, read_only
+from smart_core.data.saved import read_saved
 from smart_core.data.saving import atomic_write
 from smart_core.errors import AttackError, LogitFileError
 from smart_core.formatting import first_few, plural, printable, shape_text
 from smart_core.types import Vector
-
-NESTED_UNDER = ("state_dict", "model_state_dict", "model")
-"""Keys under which training scripts store the state dict in a checkpoint."""
 
 PARALLEL = "module."
 """The prefix that `DataParallel` gives every name."""
@@ -87,25 +83,11 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
 def _read_state(file: Path) -> dict[str, Tensor]:
     if not file.is_file():
         raise AttackError(f"{printable(str(file), 200)}: there is no such file.")
-    found: Any
-    try:
-        if file.suffix.lower() == ".safetensors":
-            from safetensors.torch import load_file
-
-            found = load_file(file)
-        else:
-            found = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise AttackError(
-            f"{file.name} is neither safetensors nor a state dict of tensors only; "
-            "save one with torch.save(model.state_dict(), ...)."
-        ) from error
-    for key in NESTED_UNDER:
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
-    if not isinstance(found, Mapping) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
-        raise AttackError(f"{file.name} holds no state dict; save one with torch.save(model.state_dict(), ...).")
-    return {str(key): tensor for key, tensor in found.items()}
+    _, found = read_saved("weights", file, "the weights", AttackError)
+    state = {name: torch.tensor(array) for name, array in found["tensors"].items()}
+    for name in found["bfloat16"]:
+        state[name] = state[name].view(torch.bfloat16)
+    return state
 
 
 def _said(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What every calibrator is: settings, a fit on validation arrays, probabilities for new logits, its exported form."""
+"""The interface of calibrators: settings, fit on validation arrays, probabilities of new logits, exported form."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from smart_core.calibrators.rows import all_finite
 from smart_core.calibrators.rules import Rule
 from smart_core.calibrators.settings import Setting, setting, settings_of, with_settings
+from smart_core.data.split import stratified_subset
 from smart_core.device import (
     as_array,
     like_input,
@@ -26,7 +28,9 @@ from smart_core.device import (
     whole_numbers,
 )
 from smart_core.errors import CalibrationError
+from smart_core.fitting.profile import Profile, build_profile
 from smart_core.fitting.ragged import class_counts, filled, present
+from smart_core.fitting.reduced import ReducedProfile
 from smart_core.progress import CancelToken, Progress, Run, Trace
 from smart_core.types import Logits, Probabilities
 
@@ -40,6 +44,10 @@ Shape = tuple[int | str, ...]
 
 TWO_CLASSES = "two classes"
 """What a method that is for two classes only has among its `needs`."""
+REDUCED = "reduced rows"
+"""Whether there are reduced rows in place of logits, among what `missing` asks for."""
+REDUCED_ROWS = 50_000
+"""Reduced rows that a fit reads at most, like `FIT_ROWS` of a lazy part."""
 EVERY_CLASS = "every class"
 """Whether no row lacks a class, among what `missing` asks for."""
 
@@ -53,6 +61,15 @@ class LineStyle(NamedTuple):
     width: float = 2.0
 
 
+class ReducedColumns(NamedTuple):
+    """Of each reduced row, (N,): the calibrated confidence, its NLL and Brier score, and its temperature if any."""
+
+    confidence: Tensor
+    nll: Tensor
+    brier: Tensor
+    temperature: Tensor | None = None
+
+
 @dataclass(frozen=True)
 class FitData:
     """Everything a fit may read, as tensors on the fit's device."""
@@ -61,10 +78,16 @@ class FitData:
     labels: Tensor
     features: Tensor | None = None
     head: tuple[Tensor, Tensor] | None = None
+    reduced: ReducedProfile | None = None
+    """Of reduced rows, whose `logits` are the largest ones only."""
 
     @property
     def classes(self) -> int:
-        return self.logits.shape[1]
+        return self.logits.shape[1] if self.reduced is None else self.reduced.classes
+
+    def profile(self, run: Run | None = None) -> Profile:
+        """The profile of the rows."""
+        return build_profile(self.logits, self.labels, run) if self.reduced is None else self.reduced.tabulated()
 
     def __len__(self) -> int:
         return self.logits.shape[0]
@@ -77,7 +100,7 @@ class Calibrator(ABC):
     id: ClassVar[str]
     label: ClassVar[str]
     summary: ClassVar[str]
-    """One sentence on what the method does."""
+    """A description of the method in one sentence."""
     position: ClassVar[int]
     """Place in lists and tables."""
     family: ClassVar[str]
@@ -89,6 +112,8 @@ class Calibrator(ABC):
     """Why every row must have every class; None for a method that leaves out those that a row lacks (-inf)."""
     top_label: ClassVar[bool] = False
     """Whether it reads nothing but the top-1 confidence, so that confidences without logits suffice."""
+    reducible: ClassVar[bool] = False
+    """Whether reduced rows suffice, which keep the largest logits and the profile of a row."""
     uses: ClassVar[tuple[str, ...]] = ()
     """Arrays that it reads if they are there; without them it falls back and adds a notice to `notices_`."""
     stochastic: ClassVar[bool] = False
@@ -142,6 +167,10 @@ class Calibrator(ABC):
 
     def _map_confidence(self, confidence: Tensor) -> Tensor:
         """Calibrated confidences of confidences (N,); for `top_label` methods."""
+        raise NotImplementedError
+
+    def _evaluate_reduced(self, rows: ReducedProfile) -> ReducedColumns:
+        """What an evaluation keeps of reduced rows; for `reducible` methods."""
         raise NotImplementedError
 
     @property
@@ -230,14 +259,36 @@ class Calibrator(ABC):
     def fit_part(self, part: Part, *, head: Any = None, features: bool = True, **watched: Any) -> Self:
         """Learn from a part of a loaded set, of logits or of confidences; `watched` as in `fit`.
 
+        Of a lazy part, a fit reads `part.for_fit`.
+
         >>> import smart_core as sc
         >>> data = sc.load("sample:digits")
         >>> sc.TS().fit_part(data.validation).classes_
         10
         """
+        part = part.for_fit
         if part.confidence is not None:
             return self.fit_confidence(part.confidence, part.correct, **watched)
+        if part.reduced:
+            run = Run(watched.get("progress"), watched.get("cancel"), bool(watched.get("trace")))
+            return self._fit_reduced(part, run)
         return self.fit(part.logits, part.labels, features=part.features if features else None, head=head, **watched)
+
+    def _fit_reduced(self, part: Part, run: Run) -> Self:
+        """Learn from reduced rows, at most `REDUCED_ROWS`, on the CPU."""
+        self.check_settings()
+        self.check_reduced(part.classes)
+        if len(part) > REDUCED_ROWS:
+            part = part.subset(stratified_subset(part.labels, REDUCED_ROWS, seed=0))
+        rows = ReducedProfile.of(part.logits, part.reduced, part.correct)
+        data = FitData(rows.top, torch.from_numpy(np.array(part.labels)), reduced=rows)
+        return self._fit_rows(data, run)
+
+    def check_reduced(self, classes: int) -> None:
+        """Raise if reduced rows do not suffice."""
+        reason = self.missing({REDUCED: True, TWO_CLASSES: classes == 2})
+        if reason:
+            raise CalibrationError(f"{self.label} {reason}; the rows are reduced.")
 
     def _learn(self, learn: Callable[[Run], None], classes: int, rows: int, run: Run) -> Self:
         run.tick(0.0, f"fitting {self.label}")
@@ -256,7 +307,7 @@ class Calibrator(ABC):
 
     def predict_proba(self, logits: Any, *, features: Any = None) -> Any:
         """Calibrated probabilities (N, K), float32, NumPy or torch like the input."""
-        chunks: list[Tensor] = list(self.stream(logits, features=features))
+        chunks: list[Tensor] = [probabilities for _, _, probabilities in self.stream_rows(logits, features=features)]
         empty = torch.empty((0, self.classes_), device=resolve_device(self.device))
         return like_input(torch.cat(chunks) if chunks else empty, logits)
 
@@ -267,13 +318,11 @@ class Calibrator(ABC):
         with torch.no_grad():
             return like_input(self._map_confidence(self._confidences(confidence)), confidence)
 
-    def stream(self, logits: Any, *, features: Any = None) -> Iterator[Probabilities]:
-        """Calibrated rows chunk by chunk, so that no N x K matrix need exist at once."""
-        for _, _, probabilities in self.stream_rows(logits, features=features):
-            yield probabilities
-
     def stream_rows(self, logits: Any, *, features: Any = None) -> Iterator[tuple[slice, Logits, Probabilities]]:
-        """Which rows, their logits and their calibrated probabilities, chunk by chunk on the device."""
+        """Which rows, their logits and their calibrated probabilities, chunk by chunk on the device.
+
+        No N x K matrix exists at once.
+        """
         for rows, chunk, extra in self._chunks(logits, features):
             with torch.no_grad():
                 probabilities = self._probabilities(chunk, extra)
@@ -338,6 +387,8 @@ class Calibrator(ABC):
     @classmethod
     def missing(cls, available: Mapping[str, bool]) -> str | None:
         """Why the method cannot run on data of which this is available, or None if it can."""
+        if available.get(REDUCED, False):
+            return None if cls.reducible else "needs logits"
         needs = cls.needs if cls.top_label else ("logits", *cls.needs)
         lacking = [name for name in needs if not available.get(name, name == "logits")]
         if lacking:
@@ -367,11 +418,11 @@ class Calibrator(ABC):
         return found
 
     def decided(self) -> dict[str, Any]:
-        """What a fit chose besides tensors, as plain JSON; a file keeps it for `restore`."""
+        """Choices of a fit besides tensors, as plain JSON; a file keeps them for `restore`."""
         return {}
 
     def restore(self, classes: int, features_used: bool, notices: list[str], decided: Mapping[str, Any]) -> None:
-        """Take over what a file says about a fit, before its tensors."""
+        """Restore the state of a fit from a file, before its tensors."""
         if decided:
             raise CalibrationError(f"{self.label} decides nothing in a fit, and the file says that it did.")
         self.classes_, self.features_used_ = classes, features_used

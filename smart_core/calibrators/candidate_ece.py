@@ -7,29 +7,26 @@ candidates compare as equal and the device does not matter.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from smart_core.metrics.binning import bin_edges
 
 UNIT = 2.0**30
 """One over the resolution of a residual; sums stay exact for up to 2^33 samples."""
 
 
 def bin_of(confidence: Tensor, bins: int) -> Tensor:
-    """The b with `b/B < p <= (b+1)/B`, as whole-number float; p = 0 belongs to bin 0.
-
-    `ceil(p B) - 1` can miss by one where the product is rounded; comparing with the edges corrects it.
-    """
-    index = torch.ceil(confidence * bins).sub_(1.0)
-    index -= (confidence <= index / bins).to(index.dtype)
-    index += (confidence > (index + 1.0) / bins).to(index.dtype)
-    return index.clamp_(0.0, bins - 1.0)
+    """The b with `b/B < p <= (b+1)/B`; p = 0 belongs to bin 0."""
+    return torch.bucketize(confidence, torch.from_numpy(bin_edges(bins, np.float32)[1:-1]).to(confidence.device))
 
 
 def candidate_ece(confidence: Tensor, correct: Tensor, bins: int) -> list[float]:
     """`sum_b |sum_{i in b} (p_i - a_i)| / N` for each row of (F, N) confidences and hits."""
     candidates, count = confidence.shape
     offset = torch.arange(candidates, device=confidence.device).unsqueeze(1) * bins
-    cell = bin_of(confidence, bins).to(torch.int64).add_(offset)
+    cell = bin_of(confidence, bins).add_(offset)
     residual = (confidence - correct.to(confidence.dtype)).mul_(UNIT).round_()
     # |residual| <= 2^30 fits in int32; the detour is several times faster than going straight to int64
     units = residual.to(torch.int32).to(torch.int64)

@@ -207,10 +207,6 @@ class Chain(Composite):
         }
         return {name: getattr(self, name) for name in COMMON} | own
 
-    @classmethod
-    def upgraded(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        return settings, tensors  # chains are younger than every change of their parts
-
     def _make_plain(self) -> None:
         for item in Calibrator.settings():
             setattr(self, item.name, item.plain(getattr(self, item.name)))

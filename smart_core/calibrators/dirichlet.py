@@ -32,7 +32,7 @@ class Dirichlet(LinearCalibrator):
     summary = "A regularised K x K linear map of the log-probabilities, with a bias."
     position = 5
     style = LineStyle("#5F8A00", "3px,3px", "triangle-down")
-    numpy_inputs = "log_probabilities"
+    numpy_inputs = "log_probabilities(z)"
 
     reg_lambda: float | None = strength(
         "Penalty on the mean square of W off its diagonal. None: 1 below 100 classes, else a prior fading like 1/N."
@@ -41,8 +41,7 @@ class Dirichlet(LinearCalibrator):
         "Penalty on the mean square of b. None: 1 below 100 classes, else a prior fading like 1/N."
     )
 
-    @staticmethod
-    def _inputs(logits: Logits) -> Tensor:
+    def _inputs(self, logits: Logits) -> Tensor:
         return log_probabilities(logits)
 
     def _set_penalty(self, beta: float) -> Penalty | None:

@@ -9,16 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle, ReducedColumns, Shape
 from smart_core.calibrators.rows import labelled_chunks
 from smart_core.calibrators.rules import DISTRIBUTION, TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import lift_top
-from smart_core.calibrators.ts import T_HIGH, T_LOW, minimise_nll, minimise_over_grid
+from smart_core.calibrators.ts import T_HIGH, T_LOW, best_beta, minimise_over_grid
 from smart_core.device import widen
 from smart_core.fitting.objectives import mse
-from smart_core.fitting.profile import GAP_FLOOR, build_profile, gaps
+from smart_core.fitting.profile import GAP_FLOOR, gaps
 from smart_core.fitting.ragged import class_counts, present
+from smart_core.fitting.reduced import ReducedProfile
+from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from smart_core.progress import Run
 from smart_core.types import FloatArray, Logits, Probabilities
 
@@ -50,6 +52,7 @@ class ETS(Calibrator):
     position = 2
     family = "One correction for all samples"
     style = LineStyle("#3B82D0", "dash", "square-open")
+    reducible = True
     rules = (("temperature_", TEMPERATURES), ("weights_", DISTRIBUTION))
     libraries = ("scipy.optimize",)
     whole_rows = None
@@ -59,13 +62,23 @@ class ETS(Calibrator):
 
     def _fit(self, data: FitData, run: Run) -> None:
         if self.objective == "nll":
-            beta = minimise_nll(data.logits, data.labels, run)
-            weights = mixture_weights(label_probabilities(data.logits, data.labels, beta, run), run)
+            beta = best_beta(data, run)
+            if data.reduced is None:
+                members = label_probabilities(data.logits, data.labels, beta, run)
+            else:
+                members = widen(torch.stack(reduced_members(data.reduced, beta), dim=1)).numpy()
+            weights = mixture_weights(np.maximum(members, LEAST_PROBABILITY), run)
         else:
-            profile = build_profile(data.logits, data.labels, run.part(0.0, 0.3))
+            profile = data.profile(run.part(0.0, 0.3))
             beta = minimise_over_grid(profile, mse, run.part(0.3, 0.5))
             beta = min(max(beta, 1.0 / T_HIGH), 1.0 / T_LOW)
-            weights = least_squares_weights(*mixture_moments(data.logits, data.labels, beta, run.part(0.5, 0.9)), run)
+            if data.reduced is None:
+                moments = mixture_moments(data.logits, data.labels, beta, run.part(0.5, 0.9))
+            else:
+                products = reduced_products(data.reduced, beta)
+                hits = torch.stack(reduced_members(data.reduced, beta), dim=1)
+                moments = widen(products).mean(dim=0).numpy(), widen(hits).mean(dim=0).numpy()
+            weights = least_squares_weights(*moments, run)
         device = data.logits.device
         self.temperature_ = torch.tensor([1.0 / beta], dtype=torch.float32, device=device)
         self.weights_ = torch.as_tensor(weights, dtype=torch.float32, device=device)
@@ -82,6 +95,14 @@ class ETS(Calibrator):
             + uniform * present(logits) / class_counts(logits)
         )
         return lift_top(Probabilities(mixture), logits)
+
+    def _evaluate_reduced(self, rows: ReducedProfile) -> ReducedColumns:
+        beta, weights = 1.0 / float(self.temperature_), self.weights_
+        label = torch.stack(reduced_members(rows, beta), dim=1) @ weights
+        top = torch.stack(reduced_members(rows, beta, top=True), dim=1) @ weights
+        squares = torch.einsum("nab,a,b->n", reduced_products(rows, beta), weights, weights)
+        nll = -torch.log(widen(label).clamp(min=SMALLEST_PROBABILITY))
+        return ReducedColumns(top, nll, squares - 2.0 * label + 1.0)
 
     def numpy_code(self) -> str:
         return """
@@ -102,6 +123,24 @@ def label_probabilities(logits: Logits, labels: Tensor, beta: float, run: Run) -
     return np.maximum(np.exp(log_members), LEAST_PROBABILITY)
 
 
+def reduced_members(rows: ReducedProfile, beta: float, top: bool = False) -> list[Tensor]:
+    """What the three members give to the label of each reduced row, or to its top class."""
+    gap = torch.zeros_like(rows.label_gap) if top else rows.label_gap
+    betas = [torch.full_like(gap, value) for value in (beta, 1.0)]
+    return [*(torch.exp(b * gap - rows.log_partition(b)) for b in betas), torch.full_like(gap, 1.0 / rows.classes)]
+
+
+def reduced_products(rows: ReducedProfile, beta: float) -> Tensor:
+    """(N, 3, 3): `sum_k p_ak p_bk = exp(g(beta_a + beta_b) - g(beta_a) - g(beta_b))`; 1/K with the uniform member."""
+    products = torch.full((len(rows), 3, 3), 1.0 / rows.classes)
+    betas = [torch.full_like(rows.label_gap, value) for value in (beta, 1.0)]
+    g = [rows.log_partition(b) for b in betas]
+    for a in range(2):
+        for b in range(2):
+            products[:, a, b] = torch.exp(rows.log_partition(betas[a] + betas[b]) - g[a] - g[b])
+    return products
+
+
 def mixture_weights(members: FloatArray, run: Run) -> FloatArray:
     """The w on the simplex that minimises `-mean log(members @ w)`, a convex problem."""
 
@@ -114,7 +153,7 @@ def mixture_weights(members: FloatArray, run: Run) -> FloatArray:
 
 
 def mixture_moments(logits: Logits, labels: Tensor, beta: float, run: Run) -> tuple[FloatArray, FloatArray]:
-    """What the squared error of a mixture needs: the means of `sum_k p_ak p_bk`, (3, 3), and of `p_ay`, (3,)."""
+    """Coefficients of the squared error of a mixture: the means of `sum_k p_ak p_bk`, (3, 3), and of `p_ay`, (3,)."""
     products, hits = np.zeros((3, 3)), np.zeros(3)
     for chunk, y in labelled_chunks(logits, labels, run, "comparing the members"):
         d = gaps(chunk).clamp(min=GAP_FLOOR)

@@ -79,7 +79,7 @@ class FC(Calibrator):
         best = (search.full if full else search.coarse)(ACCURACY_KEPT * original)
         self.features_used_ = best is not None
         if best is None:
-            self.notices_.append("No threshold kept 99 % of the accuracy; the features are not clipped.")
+            self.notices_.append("No threshold kept 99% of the accuracy; the features are not clipped.")
         clip = math.inf if best is None else STEP * best
         self.clip_ = torch.tensor([clip], dtype=torch.float32, device=data.logits.device)
 

@@ -157,15 +157,13 @@ class IOP(Calibrator):
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         scaled = precise(gaps(logits).clamp(min=GAP_FLOOR)) / self.temperature_
-        nodes = self._nodes(scaled)
+        nodes, ranked = scaled.topk(min(self.top, scaled.shape[1]), dim=1)
         x = (nodes[:, 1:].clamp(min=-CLIP) - self.mean_) / self.std_
         c = stretches(precise(self.theta_), self._sizes(), x)
-        scores = torch.zeros_like(scaled)
-        for j in range(nodes.shape[1]):
-            length = nodes[:, j : j + 1] - scaled
-            if j + 1 < nodes.shape[1]:
-                length = torch.minimum(length, nodes[:, j : j + 1] - nodes[:, j + 1 : j + 2])
-            scores = scores - c[:, j : j + 1] * length.clamp(min=0.0)
+        at_nodes = torch.zeros_like(nodes)
+        at_nodes[:, 1:] = -(c[:, :-1] * (nodes[:, :-1] - nodes[:, 1:])).cumsum(dim=1)
+        scores = at_nodes[:, -1:] - c[:, -1:] * (nodes[:, -1:] - scaled)  # what the classes below the last node get
+        scores.scatter_(1, ranked, at_nodes)
         q = torch.softmax(scores, dim=1)
         return lift_top(Probabilities(q.to(logits.dtype)), logits)
 

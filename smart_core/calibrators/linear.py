@@ -1,4 +1,4 @@
-"""Softmax of a linear map of a row, fitted by L-BFGS: the shared part of vector, matrix and Dirichlet scaling.
+"""Softmax of a linear map of a row, fitted by L-BFGS: base of vector, matrix, Dirichlet and structured scaling.
 
 The map is `q = softmax(W x + b)` with W a full K x K matrix or a diagonal one, kept as its K entries. It is
 fitted as `V = T W` on `x / T`, T of temperature scaling, so that `V = I, b = 0` is temperature scaling, the
@@ -7,7 +7,6 @@ start. The loss is the mean NLL plus a `Penalty`.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,9 +26,6 @@ from smart_core.device import precise, rows_per_chunk, widen
 from smart_core.fitting.profile import GAP_FLOOR, gaps
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
-
-LEAST_GAIN = 1e-10
-"""The fit ends when the expected gain of a step is less than this."""
 
 MOST_PRODUCTS = 1 << 28
 """Multiplications by W between two ticks: a few hundredths of a second."""
@@ -79,60 +75,50 @@ def strength(help: str) -> Any:
 
 
 @dataclass(kw_only=True, eq=False)
-class LinearCalibrator(Calibrator):
-    """`q = softmax(W x + b)`, started at temperature scaling and never worse than it in penalised loss."""
+class LinearMap(Calibrator):
+    """`q = softmax(W x + b)` with the learned `weight_` and `bias_`."""
 
     whole_rows = "it has parameters for each class"
-
     family = "Linear maps of the logits"
     diagonal: ClassVar[bool] = False
     """Whether W is a diagonal matrix, kept as its K entries."""
-    numpy_inputs: ClassVar[str] = "centred"
-    """The function of `numpy_functions` that computes what `_inputs` does."""
-
-    rules = (("weight_", WEIGHTS), ("bias_", WEIGHTS))
+    numpy_inputs: ClassVar[str]
+    """The value of `_inputs` as an expression of `numpy_code`."""
+    least_gain: ClassVar[float] = 1e-10
+    """The fit ends when the expected gain of a step is less than this."""
     keeps_top1 = False
 
     max_iterations: int = setting(200, "Most steps of the optimiser, L-BFGS.", low=1, high=10_000)
 
-    @staticmethod
-    def _inputs(logits: Logits) -> Tensor:
-        """The rows x, for which `softmax(x / T)` must be temperature scaling."""
-        return centred(logits)
-
     @abstractmethod
-    def _set_penalty(self, beta: float) -> Penalty | None:
-        """The regularisation that the settings ask for; None if they leave it to the number of classes."""
+    def _inputs(self, logits: Logits) -> Tensor:
+        """The rows x, in the precision of the logits."""
 
-    def _shape(self, classes: int) -> tuple[int, ...]:
-        return (classes,) if self.diagonal else (classes, classes)
-
-    def _fit(self, data: FitData, run: Run) -> None:
-        shape = self._shape(data.classes)
-        entries = math.prod(shape)
+    def _identity(self, data: FitData) -> Tensor:
+        """The W that changes nothing; an error if there are too many classes to fit one."""
+        entries = data.classes if self.diagonal else data.classes**2
         if entries > MOST_ENTRIES:
             raise self._error(
                 f"{data.classes:,} classes need a map of {entries:,} numbers, more than can be fitted here; "
-                "choose a method that does not grow with the square of the classes, such as Vector or SMART"
+                "choose a method that does not grow with the square of the classes, such as Vector, SVS or SMART"
             )
-        beta = minimise_nll(data.logits, data.labels, run)
         device = data.logits.device
-        identity = torch.ones(shape, device=device) if self.diagonal else torch.eye(data.classes, device=device)
-        x = map_rows(lambda rows: self._inputs(rows) * beta, data.logits, run, "reading the logits")
-        penalty = self._penalty(x, beta, entries + data.classes)
-        weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run)
-        self.weight_ = weight * beta
+        return torch.ones(entries, device=device) if self.diagonal else torch.eye(data.classes, device=device)
+
+    @abstractmethod
+    def _problem(self, data: FitData, beta: float, run: Run) -> tuple[Tensor, Penalty, float]:
+        """The problem for temperature scaling's beta: the rows x, the penalty on V, and the factor from V to W."""
+
+    def _fit(self, data: FitData, run: Run) -> None:
+        identity = self._identity(data)
+        beta = minimise_nll(data.logits, data.labels, run)
+        x, penalty, factor = self._problem(data, beta, run)
+        weight, self.bias_ = minimise(x, data.labels, identity, penalty, self.max_iterations, run, self.least_gain)
+        self.weight_ = weight * factor
 
     def learned(self) -> dict[str, Shape]:
-        return {"weight_": self._shape(self.classes_), "bias_": (self.classes_,)}
-
-    def _penalty(self, x: Tensor, beta: float, parameters: int) -> Penalty:
-        penalty, many = self._set_penalty(beta), x.shape[1] >= MANY_CLASSES
-        held = many and penalty is None
-        if many or parameters > len(x):
-            treatment = "a prior holds them near temperature scaling" if held else "expect overfitting"
-            self.notices_.append(f"{parameters:,} parameters from {len(x):,} samples; {treatment}.")
-        return prior_around_temperature(x) if held else penalty or Penalty()
+        k = self.classes_
+        return {"weight_": (k,) if self.diagonal else (k, k), "bias_": (k,)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         x = self._inputs(Logits(precise(gaps(logits))))
@@ -141,7 +127,36 @@ class LinearCalibrator(Calibrator):
 
     def numpy_code(self) -> str:
         scores = "x * WEIGHT + BIAS" if self.diagonal else "linear(x, WEIGHT, BIAS)"
-        return f"x = {self.numpy_inputs}(z)\nreturn softmax({scores}).astype(np.float32)"
+        return f"x = {self.numpy_inputs}\nreturn softmax({scores}).astype(np.float32)"
+
+
+@dataclass(kw_only=True, eq=False)
+class LinearCalibrator(LinearMap):
+    """`q = softmax(W x + b)`, started at temperature scaling and never worse than it in penalised loss."""
+
+    rules = (("weight_", WEIGHTS), ("bias_", WEIGHTS))
+    numpy_inputs = "centred(z)"
+
+    def _inputs(self, logits: Logits) -> Tensor:
+        """The rows x, for which `softmax(x / T)` must be temperature scaling."""
+        return centred(logits)
+
+    @abstractmethod
+    def _set_penalty(self, beta: float) -> Penalty | None:
+        """The regularisation that the settings ask for; None if they leave it to the number of classes."""
+
+    def _problem(self, data: FitData, beta: float, run: Run) -> tuple[Tensor, Penalty, float]:
+        x = map_rows(lambda rows: self._inputs(rows) * beta, data.logits, run, "reading the logits")
+        return x, self._penalty(x, beta), beta
+
+    def _penalty(self, x: Tensor, beta: float) -> Penalty:
+        penalty, many = self._set_penalty(beta), x.shape[1] >= MANY_CLASSES
+        parameters = x.shape[1] * (2 if self.diagonal else x.shape[1] + 1)
+        held = many and penalty is None
+        if many or parameters > len(x):
+            treatment = "a prior holds them near temperature scaling" if held else "expect overfitting"
+            self.notices_.append(f"{parameters:,} parameters from {len(x):,} samples; {treatment}.")
+        return prior_around_temperature(x) if held else penalty or Penalty()
 
 
 def centred(logits: Logits) -> Tensor:
@@ -167,7 +182,7 @@ def minimise(
     penalty: Penalty,
     max_iterations: int,
     run: Run,
-    least_gain: float = LEAST_GAIN,
+    least_gain: float,
 ) -> tuple[Tensor, Tensor]:
     """The V and b of least loss on the path of L-BFGS from I and 0."""
     bias = torch.zeros(x.shape[1], device=x.device)

@@ -17,6 +17,14 @@ REUSE = 8
 the memory."""
 
 
+MANY = 2000
+"""Reference rows from which float64 queries look for their nearest ones in float32, at half the cost."""
+SPARE = 5
+"""Further candidates of that search: float32 resolves squared distances to about 1e-6, so that near ties may swap."""
+GATHERED = 1 << 21
+"""Numbers of candidates that are copied at once: 16 MB, below which the C library reuses memory between pieces."""
+
+
 def unit_rows(values: Tensor) -> Tensor:
     """Rows divided by their L2 norm; the largest entry is divided out first, so that huge values do not overflow."""
     tiny = torch.finfo(torch.float32).tiny
@@ -34,20 +42,40 @@ def nearest_squares(queries: Tensor, reference: Tensor, neighbours: int, run: Ru
     if len(reference) < 2:
         return torch.zeros(len(queries), 1, device=queries.device, dtype=queries.dtype)
     wanted = min(neighbours, len(reference) - 1)
-    reference = reference.to(queries.dtype)
-    own = torch.linalg.vecdot(reference, reference)
+    exact = reference.to(queries.dtype)
+    own = torch.linalg.vecdot(exact, exact)
+    coarse = own.float() if queries.dtype == torch.float64 and len(reference) > MANY else None
+    if coarse is None:
+        reference = exact
     size = rows_per_chunk(len(reference) // REUSE)
-    parts = [_nearest(queries[:0], reference, own, wanted)]
+    parts = [torch.empty(0, wanted, device=queries.device, dtype=queries.dtype)]
     for start in range(0, len(queries), size):
         if run is not None:
             run.tick(start / len(queries), "finding neighbours")
-        parts.append(_nearest(queries[start : start + size], reference, own, wanted))
+        rows = queries[start : start + size]
+        if coarse is None:
+            product = torch.addmm(own, rows, reference.T, beta=-0.5)
+        else:
+            product = _among_candidates(rows, reference, exact, own, coarse, min(wanted + 1 + SPARE, len(reference)))
+        parts.append(_nearest(rows, product, wanted))
     return torch.cat(parts)
 
 
-def _nearest(queries: Tensor, reference: Tensor, own: Tensor, wanted: int) -> Tensor:
-    """`d^2 = |q|^2 + |r|^2 - 2 q.r` of the nearest `wanted`, after dropping the query itself."""
-    product = torch.addmm(own, queries, reference.T, beta=-0.5)  # q.r - |r|^2 / 2: largest where d is least
-    nearest = product.topk(wanted + 1, dim=1).values
+def _among_candidates(
+    queries: Tensor, reference: Tensor, exact: Tensor, own: Tensor, coarse: Tensor, count: int
+) -> Tensor:
+    """(N, count) `q.r - |r|^2 / 2` in float64 of the reference rows for which it is largest in float32."""
+    found = torch.addmm(coarse, queries.float(), reference.T, beta=-0.5).topk(count, dim=1).indices
+    size = max(1, GATHERED // (count * exact.shape[1]))
+    parts = [
+        torch.einsum("nd,nkd->nk", rows, exact[place]) - 0.5 * own[place]
+        for rows, place in zip(queries.split(size), found.split(size), strict=True)
+    ]
+    return torch.cat(parts)
+
+
+def _nearest(queries: Tensor, product: Tensor, wanted: int) -> Tensor:
+    """`d^2 = |q|^2 - 2 (q.r - |r|^2 / 2)` of the nearest `wanted`, after dropping the query itself."""
+    nearest = product.topk(wanted + 1, dim=1).values  # largest where d is least
     square = (torch.linalg.vecdot(queries, queries).unsqueeze(1) - 2.0 * nearest).clamp(min=0.0)
     return torch.where(square[:, :1] < SAME, square[:, 1:], square[:, :-1])

@@ -15,11 +15,12 @@ from smart_core.calibrators.rules import DEVIATIONS, WEIGHTS, between
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.smart import train_map
 from smart_core.calibrators.temperature import TemperatureCalibrator
-from smart_core.calibrators.ts import minimise_nll
+from smart_core.calibrators.ts import best_beta
 from smart_core.device import precise
 from smart_core.fitting.indicators import Standardizer
 from smart_core.fitting.objectives import OBJECTIVES, Objective
-from smart_core.fitting.profile import Profile, build_profile
+from smart_core.fitting.profile import Profile
+from smart_core.fitting.reduced import TOP
 from smart_core.fitting.training import Schedule
 from smart_core.progress import Run
 from smart_core.types import Logits
@@ -47,7 +48,7 @@ class PTS(TemperatureCalibrator):
     `mode="original"` trains as published, 100,000 small steps on the raw logits. Departure: the default starts at the
     temperature of TS and takes 250 steps over all samples with standardised inputs. These steps reach a lower training
     error than the original's and would overfit, so they also minimise `0.05 mean(log(T / T_TS)^2) / K`; the test NLL is
-    then at most 1 % above that of the original on the real logits tried.
+    then at most 1% above that of the original on the real logits tried.
 
     >>> import smart_core as sc
     >>> data = sc.load("sample:digits").validation
@@ -61,6 +62,7 @@ class PTS(TemperatureCalibrator):
     position = 6
     family = "One temperature per sample or class"
     style = LineStyle("#0A7FA8", "dot", "pentagon")
+    reducible = True
     rules = (("theta_", WEIGHTS), ("mean_", between(-CLIP, CLIP)), ("std_", DEVIATIONS))
     stochastic = True
 
@@ -76,19 +78,21 @@ class PTS(TemperatureCalibrator):
     bins: int = setting(15, "Number of soft bins.", low=1, high=1000)
 
     def _fit(self, data: FitData, run: Run) -> None:
+        if data.reduced is not None and self.top > TOP:
+            raise self._error(f"top={self.top} needs logits; reduced rows have the {TOP} largest")
         values = map_rows(self._inputs, data.logits, run, "reading the logits")
         fast = self.mode == "fast"
         scale = Standardizer.of(values) if fast else Standardizer.identity(values)
         self.mean_, self.std_ = scale.mean, scale.std
         x = scale(values)
-        profile = build_profile(data.logits, data.labels, run.part(0.0, 0.05))
+        profile = data.profile(run.part(0.0, 0.05))
         sizes = self._sizes()
         loss = OBJECTIVES[self.objective].bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
         generator = torch.Generator().manual_seed(self.seed)
 
         theta = mlp.random_parameters(sizes, generator)
         if fast:
-            theta[-1] = common = 1.0 / minimise_nll(data.logits, data.labels, run.part(0.05, 0.05))
+            theta[-1] = common = 1.0 / best_beta(data, run.part(0.05, 0.05))
             loss = pulled(loss, common)
         self.theta_ = train_map(
             lambda theta, x: absolute_temperature(theta, sizes, x),

@@ -4,7 +4,7 @@ A temperature cannot repair a classifier whose classes are biased; maps of the c
 SMART repairs. Every choice is made on validation:
 
 1. The refinement: of none, IOP, quadratic scaling, SVS and SMS, in this order, the first whose cross-validated NLL is
-   not above the least beyond noise (paired, one-sided, 95 %). Those that keep the prediction come first, then those of
+   not above the least beyond noise (paired, one-sided, 95%). Those that keep the prediction come first, then those of
    fewer parameters, so that noise neither changes predictions nor adds parameters.
 2. SMART: fitted on the refinement's outputs of the rows that it was fitted on, or on cross-fitted outputs, of fits
    without the row's own fold; and its map shrunk towards the flat one of temperature scaling. Of both sources and five
@@ -42,7 +42,7 @@ CANDIDATES = ("iop", "quadratic", "svs", "sms")
 """Refinements by id, in the order of preference between those that noise cannot tell apart."""
 
 LEAST_JUDGED = 50
-"""Rows from which cross-validation judges anything; below, SMART is fitted on in-sample outputs and kept whole."""
+"""The fewest rows for cross-validation; below, SMART is fitted on in-sample outputs and its whole map is kept."""
 
 LEAST_ROWS = 20
 """Rows for each class, on average, from which a refinement is tried: SVS learns two numbers for each class."""
@@ -54,7 +54,7 @@ FOLD_SEED = 0
 """Folds are the same for every seed of the fit, so that the choice is, too."""
 
 BEYOND_NOISE = 1.645
-"""Standard errors of a one-sided test at 95 %."""
+"""Standard errors of a one-sided test at 95%."""
 
 DEGREES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """How much of SMART's map is kept: 0 is temperature scaling."""
@@ -178,7 +178,7 @@ class Refined(Composite):
     def _smart(
         self, data: FitData, refinement: Calibrator | None, fits: list[Calibrator], fold: Tensor, run: Run
     ) -> tuple[SMART, str, float]:
-        """SMART on the refined rows, what it was fitted on, and how much of its map is kept."""
+        """SMART on the refined rows, the source it was fitted on, and how much of its map is kept."""
         part = SMART(seed=self.seed, device=self.device)
         if len(data) < LEAST_JUDGED:
             logits = data.logits if refinement is None else outputs(refinement, data, run.part(0.0, 0.1))
@@ -213,7 +213,7 @@ class Refined(Composite):
     def _sources(
         self, part: SMART, data: FitData, refinement: Calibrator | None, fits: list[Calibrator], fold: Tensor, run: Run
     ) -> dict[str, tuple[Reading, Reading, list[Reading]]]:
-        """Source -> what the final fit reads, what judges held-out rows, and what the fit without each fold reads."""
+        """Source -> the readings of the final fit, of held-out rows, and of the fit without each fold."""
         if refinement is None:
             whole = part.read(data, run)
             return {IN_SAMPLE: (whole, whole, [_taken(whole, fold != f) for f in range(self.folds)])}
@@ -232,7 +232,7 @@ class Refined(Composite):
         }
 
     def _words(self) -> str:
-        """What was chosen and why, as a notice."""
+        """The choice and its reason, as a notice."""
         chosen, degree = self.choice_["refinement"], self.choice_["degree"]
         first = "no refinement" if chosen == NONE else method_named(chosen).label
         then = f"then SMART on {self.choice_['fitted_on']} outputs" if chosen != NONE else "plain SMART"
@@ -296,7 +296,7 @@ def _flat(reading: Reading) -> float:
 
 
 def _taken(reading: Reading, chosen: Tensor) -> Reading:
-    """What a fit on some of the rows reads; the scale and the start, three numbers, are those of all."""
+    """The reading of some of the rows; the scale and the start, three numbers, are those of all rows."""
     index = chosen.nonzero().squeeze(1)
     return Reading(reading.scale, reading.limit, reading.x[index], reading.profile.take(index), reading.temperature)
 

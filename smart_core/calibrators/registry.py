@@ -109,7 +109,7 @@ HEADINGS = ("id", "method", "keeps top-1", "needs", "what it does")
 
 
 def method_rows() -> list[tuple[str, ...]]:
-    """What the tables of `smart methods`, the README and the documentation say of each method, under `HEADINGS`."""
+    """The rows of the tables in `smart methods`, the README and the documentation, under `HEADINGS`."""
     return [
         (
             id,

@@ -38,16 +38,10 @@ def map_rows(function: Callable[[Logits], Tensor], rows: Tensor, run: Run, messa
 
 def all_finite(rows: Tensor) -> bool:
     """Whether no entry is NaN or infinite; chunk by chunk, which is several times faster than all rows at once."""
+    chunks = rows.split(rows_per_chunk(rows.shape[1]))
     pays = rows.numel() >= WORTH_LOADING or "smart_core.kernels.logit_rows" in sys.modules
-    finite = _finite_compiled if pays and kernels.usable(rows) else _finite
-    return all(finite(chunk) for chunk in rows.split(rows_per_chunk(rows.shape[1])))
+    if pays and kernels.usable(rows):
+        from smart_core.kernels import logit_rows
 
-
-def _finite(chunk: Tensor) -> bool:
-    return bool(torch.isfinite(chunk).all())
-
-
-def _finite_compiled(chunk: Tensor) -> bool:
-    from smart_core.kernels.logit_rows import all_finite
-
-    return bool(all_finite(chunk.contiguous().numpy()))
+        return all(logit_rows.all_finite(chunk.contiguous().numpy()) for chunk in chunks)
+    return all(bool(torch.isfinite(chunk).all()) for chunk in chunks)

@@ -1,17 +1,18 @@
-"""Rules for learned values, which each method declares in `rules`: a file may hold numbers that no fit can learn."""
+"""Rules for learned values, which each method declares in `rules`: a file may hold numbers that no fit can learn.
+
+The schema of workspaces (`export.workspace_schema`) is written in rules too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
-
-from torch import Tensor
+from typing import Any, NamedTuple
 
 
 class Rule(NamedTuple):
-    """A condition on the values of a learned tensor, and its words: `lie between 0 and 1`."""
+    """A condition on a value, such as a learned tensor, and its words: `lie between 0 and 1`."""
 
-    holds: Callable[[Tensor], bool]
+    holds: Callable[[Any], bool]
     words: str
 
 

@@ -19,11 +19,11 @@ from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.rules import DEVIATIONS, Rule
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
-from smart_core.calibrators.ts import minimise_nll
+from smart_core.calibrators.ts import best_beta
 from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import INDICATORS, LARGEST, Standardizer
 from smart_core.fitting.objectives import OBJECTIVES, Objective
-from smart_core.fitting.profile import BETA_LOW, DirectProfile, Profile, TableProfile, build_profile
+from smart_core.fitting.profile import BETA_LOW, DirectProfile, Profile, TableProfile
 from smart_core.fitting.training import MIN_IMPROVEMENT, Gradient, Schedule, train
 from smart_core.metrics.binned import ece
 from smart_core.progress import Run
@@ -54,6 +54,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """The paper's text, and the authors' code."""
+
+OF_TOP = ("margin", "max_logit")
+"""Indicators that the largest logits give."""
 
 LIMIT = Rule(lambda values: bool((values >= 0.0).all()), "be at least 0")
 
@@ -88,7 +91,7 @@ class SMART(TemperatureCalibrator):
     The margin m is the largest minus the second largest logit; the 49 parameters minimise the Charbonnier-SoftECE of
     `fitting.objectives` by Adam. Departures from the paper: batches are full and patience ends the training, the
     epoch of least loss is restored, the margin is standardised, the map starts flat at the temperature of TS, and it is
-    level beyond the margin that 97 % of the validation samples have, where too few samples hold it (`tail=1` does not).
+    level beyond the margin that 97% of the validation samples have, where too few samples hold it (`tail=1` does not).
     `SMART(preset="paper")` is the paper's text: the raw margin, a random start, mini-batches of 1024, no patience.
     `SMART(preset="release")` is the authors' code: the standardised margin, two hidden layers, a random start, full
     batches, patience 200. Settings that are given go before the preset's.
@@ -108,6 +111,7 @@ class SMART(TemperatureCalibrator):
     position = 16
     family = "One temperature per sample or class"
     style = LineStyle("#D9480F", "solid", "diamond", 3.5)
+    reducible = True
     rules = (("std_", DEVIATIONS), ("limit_", LIMIT))
     infinite = ("limit_",)
     stochastic = True
@@ -162,13 +166,15 @@ class SMART(TemperatureCalibrator):
 
     def read(self, data: FitData, run: Run) -> Reading:
         """Everything that training reads from the data; it depends on the indicator and the start only."""
+        if data.reduced is not None and self.indicator not in OF_TOP:
+            raise self._error(f"the indicator {self.indicator} needs logits; the rows are reduced")
         values = map_rows(INDICATORS[self.indicator], data.logits, run, "reading the indicator")
         scale = Standardizer.of(values, run) if self.standardize else Standardizer.identity(values)
         limit = self._limit(values)
-        profile = build_profile(data.logits, data.labels, run)
+        profile = data.profile(run)
         temperature = None
         if self.init == "temperature":
-            temperature = max(1.0 / minimise_nll(data.logits, data.labels, run.part(1.0, 1.0)), EPSILON + 1e-3)
+            temperature = max(1.0 / best_beta(data, run.part(1.0, 1.0)), EPSILON + 1e-3)
         return Reading(scale, limit, scale(values.clamp(max=limit)), profile, temperature)
 
     def _limit(self, values: Tensor) -> Tensor:
@@ -180,12 +186,7 @@ class SMART(TemperatureCalibrator):
     def fit_reading(self, reading: Reading, run: Run) -> Self:
         """Learn from what `read` returned: the same as `fit` on the same data, for studies of many fits."""
         self.check_settings()
-        self.notices_ = []
-        self.classes_ = reading.profile.classes
-        self.features_used_ = False
-        self.trace_ = None
-        self._train(reading, run)
-        return self
+        return self._learn(lambda run: self._train(reading, run), reading.profile.classes, len(reading.x), run)
 
     def _train(self, reading: Reading, run: Run) -> None:
         self.mean_, self.std_, self.limit_ = reading.scale.mean, reading.scale.std, reading.limit

@@ -33,6 +33,7 @@ class Spline(LineCalibrator):
     summary = "Corrects the top-1 confidence by the slope of a spline through the cumulative calibration gap."
     position = 8
     style = LineStyle("#7C5CD6", "longdash", "hexagon")
+    reducible = False  # another class may win, and reduced rows do not say which
     rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", WEIGHTS))
     libraries = ("scipy.interpolate",)
 

@@ -95,7 +95,7 @@ def build_calibrator(parts: Mapping[str, Any], device: str) -> Calibrator:
 
 
 def wrong_state(state: Mapping[str, Tensor], shapes: Mapping[str, Shape], infinite: tuple[str, ...] = ()) -> str | None:
-    """What is wrong with learned tensors, or None: names, dtype, shapes, values; `infinite` ones may hold infinity."""
+    """The first fault of learned tensors, or None: names, dtype, shapes, values; `infinite` ones may hold infinity."""
     missing = [name for name in shapes if name not in state]
     if missing:
         return f"it lacks {', '.join(missing)}"

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from smart_core import kernels
-from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators.base import Calibrator, ReducedColumns
 from smart_core.device import like_input, resolve_device, rows_per_chunk, to_tensor
 from smart_core.fitting.profile import gaps
+from smart_core.fitting.reduced import ReducedProfile
 from smart_core.kernels.threads import share
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
@@ -74,6 +75,12 @@ class TemperatureCalibrator(Calibrator):
             temperature = self._temperatures(Logits(chunk))
         confidences(chunk.numpy(), top.numpy(), temperature.contiguous().numpy(), confidence.numpy())
         return confidence, prediction
+
+    def _evaluate_reduced(self, rows: ReducedProfile) -> ReducedColumns:
+        """By `g(beta)`, see `fitting.profile`; the temperature reads the largest logits only."""
+        temperature = self._temperatures(rows.top).clamp(min=1e-12)
+        beta = 1.0 / temperature
+        return ReducedColumns(rows.confidence(beta), rows.nll(beta), rows.brier(beta), temperature)
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         probabilities = torch.softmax(gaps(logits) / self._temperatures(logits).unsqueeze(1), dim=1)

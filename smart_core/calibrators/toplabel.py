@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, Shape
+from smart_core.calibrators.base import Calibrator, FitData, ReducedColumns, Shape
 from smart_core.calibrators.rows import row_chunks
 from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
 from smart_core.device import precise, resolve_device
 from smart_core.fitting.profile import gaps
 from smart_core.fitting.ragged import present
+from smart_core.fitting.reduced import ReducedProfile
+from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from smart_core.progress import Run
 from smart_core.types import FloatArray, IntArray, Logits, Probabilities
 
@@ -54,6 +56,7 @@ class TopLabelCalibrator(Calibrator):
 
     family = "Maps of the top-1 confidence"
     top_label = True
+    reducible = True
     whole_rows = None
     numpy_map: ClassVar[str]
     """The calibrated confidences (n,) of `u` (n,), as an expression of `numpy_code`."""
@@ -67,6 +70,9 @@ class TopLabelCalibrator(Calibrator):
         """Calibrated confidences of complements (N,), on the calibrator's device."""
 
     def _fit(self, data: FitData, run: Run) -> None:
+        if data.reduced is not None:
+            self._fit_map(data.reduced.complement.double().numpy(), data.reduced.correct.double().numpy(), run)
+            return
         parts = [complement(Logits(chunk)) for chunk in row_chunks(data.logits, run, "reading confidences")]
         u, prediction = (torch.cat(column) for column in zip(*parts, strict=True))
         hits = (prediction == data.labels).cpu().to(torch.float64)
@@ -87,6 +93,17 @@ class TopLabelCalibrator(Calibrator):
         u, prediction = complement(logits)
         probabilities = Probabilities(torch.softmax(gaps(logits), dim=1))
         return spread(probabilities, prediction, self._map(u), keep=self.keeps_top1, present=present(logits))
+
+    def _evaluate_reduced(self, rows: ReducedProfile) -> ReducedColumns:
+        """As `spread` with `keep`, by the sums of the row over its other classes."""
+        others = rows.complement / (1.0 - rows.complement)
+        second = torch.exp(rows.top[:, 1] - rows.top[:, 0])
+        c, scale, even, ceiling = shares_of_others(self._map(rows.complement), others, second, rows.classes)
+        left = scale * others
+        squares = rows.others_squared * left**2 + even * (2.0 * left + (rows.classes - 1.0) * even)
+        label = torch.where(rows.correct > 0.0, c, torch.minimum(scale * torch.exp(rows.label_gap) + even, ceiling))
+        nll = -torch.log(label.double().clamp(min=SMALLEST_PROBABILITY))
+        return ReducedColumns(c, nll, c**2 + squares - 2.0 * label + 1.0)
 
     def numpy_code(self) -> str:
         if self.classes_ == 0:
@@ -174,6 +191,25 @@ def _cap(rest: Tensor, even: Tensor, total: Tensor, ceiling: Tensor) -> Tensor:
     weight = torch.where(excess > 0.0, excess / (highest - even_value).clamp(min=1e-12), 0.0).clamp(0.0, 1.0)
     # near weight 1 the sum is rounded by more than the ceiling lies below the prediction, hence the minimum
     return torch.minimum((1.0 - weight) * rest + weight * even * total, ceiling)
+
+
+def shares_of_others(
+    confidence: Tensor, others: Tensor, second: Tensor, classes: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`spread` with `keep`, without the rows: the confidence, and the scale, the even share and the ceiling with which
+    the other classes get `min(scale exp(z_k - max z) + even, ceiling)`.
+
+    `others` are the sums of these powers over the other classes, `second` their largest one; all are float32 (N,).
+    """
+    c = confidence.to(torch.float32).clamp(0.0, 1.0).clamp(min=(2.0 - STRICTLY_BELOW) / classes)
+    total, even, ceiling = 1.0 - c, (1.0 - c) / (classes - 1.0), c * STRICTLY_BELOW
+    tiny = torch.finfo(torch.float32).tiny
+    known = others >= tiny
+    scale = torch.where(known, total / others.clamp(min=tiny), 0.0)
+    highest = torch.where(known, scale * second, even)
+    excess = (highest - ceiling).clamp(min=0.0)
+    weight = torch.where(excess > 0.0, excess / (highest - even).clamp(min=1e-12), 0.0).clamp(0.0, 1.0)
+    return c, (1.0 - weight) * scale, torch.where(known, weight * even, even), ceiling
 
 
 # -- curves -------------------------------------------------------------------------------------------------

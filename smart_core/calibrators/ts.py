@@ -16,7 +16,7 @@ from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
 from smart_core.device import rows_per_chunk, widen
 from smart_core.fitting.objectives import OBJECTIVES, Objective
-from smart_core.fitting.profile import GAP_FLOOR, Profile, build_profile, gaps
+from smart_core.fitting.profile import GAP_FLOOR, Profile, gaps
 from smart_core.kernels.threads import share
 from smart_core.progress import Run
 from smart_core.types import Logits
@@ -55,6 +55,7 @@ class TS(TemperatureCalibrator):
     position = 1
     family = "One correction for all samples"
     style = LineStyle("#0B72C4", "solid", "square")
+    reducible = True
     rules = (("temperature_", TEMPERATURES),)
     parameters = 1
 
@@ -65,10 +66,10 @@ class TS(TemperatureCalibrator):
 
     def _fit(self, data: FitData, run: Run) -> None:
         if self.objective == "nll":
-            beta = minimise_nll(data.logits, data.labels, run)
+            beta = best_beta(data, run)
         else:
             loss = OBJECTIVES[self.objective].bind(sigma=self.sigma, delta=self.delta, bins=self.bins)
-            beta = minimise_over_grid(build_profile(data.logits, data.labels, run), loss, run)
+            beta = minimise_over_grid(data.profile(run), loss, run)
         temperature = min(max(1.0 / beta, T_LOW), T_HIGH)
         for end in (T_LOW, T_HIGH):
             if math.isclose(temperature, end, rel_tol=1e-5):
@@ -87,6 +88,26 @@ class TS(TemperatureCalibrator):
 
     def numpy_code(self) -> str:
         return "return np.full_like(z[:, 0], TEMPERATURE[0])"
+
+
+def best_beta(data: FitData, run: Run | None = None) -> float:
+    """The beta of least mean NLL, of logits or of reduced rows."""
+    if data.reduced is None:
+        return minimise_nll(data.logits, data.labels, run)
+    profile = data.reduced
+
+    def slope(position: float) -> float:
+        """`dNLL/dbeta`, which grows with beta."""
+        beta = torch.full_like(profile.label_gap, math.exp(position), requires_grad=True)
+        (gradient,) = torch.autograd.grad(widen(profile.nll(beta)).sum(), beta)
+        return float(widen(gradient).mean())
+
+    low, high = math.log(1.0 / T_HIGH), math.log(1.0 / T_LOW)
+    while high - low > TOLERANCE * 10:
+        (run or Run()).tick(0.0, "temperature scaling")
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if slope(middle) > 0.0 else (middle, high)
+    return float(f"{math.exp(0.5 * (low + high)):.6g}")
 
 
 def nll_slope(logits: Logits, labels: Tensor, beta: float, run: Run | None = None) -> tuple[float, float]:
@@ -160,21 +181,17 @@ def minimise_nll(logits: Logits, labels: Tensor, run: Run | None = None) -> floa
     return float(f"{math.exp(position):.6g}")
 
 
-def minimise_over_grid(profile: Profile, loss: Objective, run: Run, rounds: int = 4, points: int = 33) -> float:
+def minimise_over_grid(profile: Profile, loss: Objective, run: Run) -> float:
     """The beta of least loss, which may have many local minima: a grid over log beta, narrowed around its best."""
     low, high = math.log(1.0 / T_HIGH), math.log(1.0 / T_LOW)
-    best = 0.0
+    best, rounds, points = 0.0, 4, 33
     for narrowing in range(rounds):
         grid = torch.linspace(low, high, points).tolist()
         values = []
         for number, position in enumerate(grid):
             run.tick((narrowing + number / points) / rounds, "searching for the temperature")
-            values.append(float(loss(profile, _constant(profile, math.exp(position)))))
+            values.append(float(loss(profile, torch.full_like(profile.correct, math.exp(position)))))
         best = grid[min(range(points), key=values.__getitem__)]
         reach = 1.5 * (high - low) / (points - 1)
         low, high = best - reach, best + reach
     return math.exp(best)
-
-
-def _constant(profile: Profile, beta: float) -> Tensor:
-    return torch.full_like(profile.correct, beta)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle, Shape
 from smart_core.calibrators.rules import NOT_DECREASING, NOT_INCREASING, PROBABILITIES
-from smart_core.calibrators.toplabel import TopLabelCalibrator, complement, stairs
+from smart_core.calibrators.toplabel import TopLabelCalibrator, complement, complement_of, stairs
 from smart_core.device import like_input
 from smart_core.progress import Run
 from smart_core.types import FloatArray
@@ -84,6 +84,11 @@ class VennAbers(TopLabelCalibrator):
         found = [self._interval(complement(chunk)[0]) for _, chunk, _ in self._chunks(logits, None)]
         low, high = (torch.cat(column) for column in zip(*found, strict=True)) if found else (torch.empty(0),) * 2
         return like_input(low, logits), like_input(high, logits)
+
+    def interval_at(self, confidence: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """p0 and p1 of predictions with these uncalibrated confidences, (n,) each."""
+        low, high = self._interval(complement_of(torch.from_numpy(confidence)).to(self.low_.device))
+        return low.double().cpu().numpy(), high.double().cpu().numpy()
 
 
 def with_a_hit(count: FloatArray, hits: FloatArray) -> FloatArray:

@@ -17,19 +17,20 @@ from smart_core import __version__
 from smart_core.cli.terminal import escape_unprintable, handling
 
 COMMANDS = {
-    "inspect": "what a file holds: arrays, classes, accuracy, notices",
-    "compare": "fit methods on validation and evaluate them on test: the leaderboard",
-    "benchmark": "many data sets by many methods; run again, it fits only what is new",
+    "inspect": "show what files hold: arrays, classes, accuracy, notices",
+    "compare": "fit methods on validation, evaluate them on test, and print the leaderboard",
+    "benchmark": "rank many methods over many data sets; when run again, it fits only what is new",
     "fit": "fit one method on the validation part and save it",
     "apply": "load a saved calibrator and write calibrated probabilities",
-    "sensitivity": "SMART over a grid of sigma and delta",
-    "attack": "Carlini-Wagner L2 distances of your own model on your own images",
-    "collect": "logits, labels, features and head of your own model on your own data, as a bundle",
-    "report": "verdict, leaderboard and figures in one HTML file that needs nothing else",
-    "dashboard": "the app in the browser, with these files loaded",
-    "methods": "the calibrators, and the settings of one of them",
+    "reduce": "reduce shards too large for memory to a compact set, which the other commands and the dashboard open",
+    "sensitivity": "evaluate SMART over a grid of sigma and delta",
+    "attack": "measure the Carlini-Wagner L2 distances of your own model on your own images",
+    "collect": "run your own model on your own data and save its logits, labels, features and head",
+    "report": "write the verdict, leaderboard and figures to one self-contained HTML file",
+    "dashboard": "open the dashboard in the browser, with these files loaded",
+    "methods": "list the methods, or show the settings of one",
 }
-"""What each command does, in one line; the module of a command has its name."""
+"""A description of each command in one line; the module of a command has its name."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from smart_core.cli.arguments import add_json, add_reading, positive
+from smart_core.cli.arguments import add_json, add_model, add_reading, positive
 from smart_core.cli.output import check_extension, check_targets, notes, show
 from smart_core.cli.terminal import running
 from smart_core.errors import AttackError
@@ -18,35 +18,31 @@ if TYPE_CHECKING:
 def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
     parser.description = (
-        "The distance from each image to the nearest one that the model classifies differently, by the "
+        "Measure the distance from each image to the nearest one that the model classifies differently, by the "
         "Carlini-Wagner L2 attack on the model's own predictions."
     )
     parser.epilog = "The module named by --model is imported and its code is run: use this only for models of your own."
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="MODULE:FACTORY",
-        help="package.module:factory; factory() returns a torch.nn.Module, images -> logits. Its code is run",
-    )
-    parser.add_argument("--weights", required=True, metavar="W", help="safetensors, or a saved state dict (.pt)")
+    add_model(parser, "a torch.nn.Module, images -> logits", weights_required=True)
     parser.add_argument(
         "--images",
         required=True,
         metavar="X.npz",
-        help="holds images (N, C, H, W), floats in [0, 1] or uint8; with --bundle also rows (N,), the images' row "
+        help="images (N, C, H, W), floats in [0, 1] or uint8; with --bundle also rows (N,), the images' row "
         "numbers, where they are not the whole part",
     )
     parser.add_argument("--out", metavar="D.npz", help="file to write: cw_l2 (N,), NaN where the attack failed")
     parser.add_argument("--bundle", metavar="B.npz", help="logits of the same model on the same images")
     add_reading(parser)
     parser.add_argument("--part", choices=("val", "test"), default="test", help="the bundle's part (default: test)")
-    parser.add_argument("--out-bundle", metavar="B2.npz", help="the bundle with the distances in it, to write")
+    parser.add_argument("--out-bundle", metavar="B2.npz", help="file to write: the bundle with the distances added")
     parser.add_argument("--batch-size", type=positive, default=256, help="images at a time (default: 256)")
     parser.add_argument("--iterations", type=positive, default=1000, help="maximum iterations per c (default: 1000)")
     parser.add_argument("--search-steps", type=positive, default=5, help="values of c per image (default: 5)")
     parser.add_argument("--lr", type=float, default=5e-3, help="Adam's learning rate (default: 0.005)")
     parser.add_argument("--initial-c", type=float, default=0.01, help="the first c (default: 0.01)")
-    parser.add_argument("--kappa", type=float, default=0.0, help="lead of the other class (default: 0)")
+    parser.add_argument(
+        "--kappa", type=float, default=0.0, help="by how much the logit of another class must lead (default: 0)"
+    )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     add_json(parser)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from smart_core.cli.arguments import add_json
-from smart_core.cli.output import check_extension, check_targets, notes, show
+from smart_core.cli.arguments import add_json, add_model
+from smart_core.cli.output import check_extension, check_options, notes, show
 from smart_core.cli.terminal import running
 from smart_core.formatting import plural
 
@@ -14,16 +14,10 @@ def add(parser: ArgumentParser) -> None:
     """The arguments of the command."""
     parser.description = (
         "Run a PyTorch model over loaders for validation and test and write a bundle with its logits, the "
-        "labels, the input of its last linear layer and that layer. Run again after a stop, it goes on there."
+        "labels, the input of its last linear layer and that layer. If interrupted, run it again to resume."
     )
     parser.epilog = "The modules named by --model and --data are imported and their code is run."
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="MODULE:FACTORY",
-        help="package.module:factory; factory() returns a torch.nn.Module. Its code is run",
-    )
-    parser.add_argument("--weights", metavar="W", help="safetensors, or a saved state dict (.pt), for the model")
+    add_model(parser, "a torch.nn.Module", weights_required=False)
     parser.add_argument(
         "--data",
         required=True,
@@ -46,11 +40,9 @@ def run(options: Namespace) -> None:
     """Collect and write the bundle."""
     from smart_core.attacks.inputs import build_model, load_weights, made_by
     from smart_core.data.collecting import collect
-    from smart_core.device import resolve_device
 
     check_extension("--out", options.out, ".npz")
-    check_targets(options)
-    resolve_device(options.device)
+    check_options(options)
     model = build_model(options.model)
     if options.weights:
         load_weights(model, options.weights)

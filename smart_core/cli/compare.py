@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from smart_core.cli.arguments import METHODS_HELP, add_files, add_study
-from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
+from smart_core.cli.output import check_options, metric_cell, notes, show, stop_unless
 from smart_core.cli.terminal import running, table
 
 if TYPE_CHECKING:
@@ -22,16 +22,12 @@ def add(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Fit every method and print the leaderboard."""
-    from smart_core.calibrators import select
-    from smart_core.cli.inputs import load_data
-    from smart_core.device import resolve_device
+    from smart_core.cli.inputs import load_data, on_scheduler
     from smart_core.experiments.compare import compare as run_compare
 
-    select(options.methods)
-    resolve_device(options.device)
-    check_targets(options)
+    check_options(options)
     data = load_data(options)
-    with running() as run:
+    with on_scheduler(options), running() as run:
         result = run_compare(
             data,
             options.methods,
@@ -51,7 +47,6 @@ def leaderboard_text(result: Comparison) -> str:
     from smart_core.evaluation import HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, measured_label
 
     data = result.data
-    what = f"{data.classes} classes" if data.kind == "logits" else "confidences without logits"
     labels = [METRICS[name].label for name in HEADLINE if name != "ece"]
     by = f"by {METRICS[result.metric].label}"
     ece = [measured_label("ece"), "ECE noise floor", f"ECE {TRUE_RANGE}"]
@@ -61,7 +56,7 @@ def leaderboard_text(result: Comparison) -> str:
     recommendation = [f"{chosen.title}. {chosen.reason}"] if chosen else []
     return "\n".join(
         [
-            f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {what}",
+            f"{data.name}: fitted on {len(data.validation)}, evaluated on {len(data.test)}, {data.what}",
             *notes(map(str, data.notices)),
             table(header, rows),
             *recommendation,

@@ -56,7 +56,7 @@ class Given:
 
 @dataclass(eq=False)
 class Opened:
-    """What every session starts with; the first set, or else the first sample, is shown first."""
+    """The initial content of every session; the first set, or else the first sample, is shown first."""
 
     sets: list[Given] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
@@ -143,14 +143,8 @@ def restart_with_malloc_settings() -> None:
 
 def read(files: list[str], **options: Any) -> list[Given]:
     """Read the files as one data set if they form one (logits and labels, validation and test), else one per file."""
-    if not files:
-        return []
-    try:
-        return [_given(files, options)]
-    except LogitFileError as error:
-        together = error
-    if len(files) == 1:
-        raise together
+    if len(files) < 2:
+        return [_given([file], options) for file in files]
     found: list[Given] = []
     faults: list[LogitFileError] = []
     for file in files:
@@ -158,11 +152,23 @@ def read(files: list[str], **options: Any) -> list[Given]:
             found.append(_given([file], options))
         except LogitFileError as error:
             faults.append(error)
-    if faults:
-        raise faults[0] if found else together
+    if faults or all(_has(one, "split") for one in found):  # parts of one set, or sets without a split of their own
+        try:
+            whole = _given(files, options)
+        except LogitFileError as together:
+            if faults:
+                raise (faults[0] if found else together) from None
+        else:
+            guessed = any(_has(whole, code) for code in ("split", "positional_pairs", "ignored_arrays"))
+            if faults or _has(whole, "joined") or not guessed:
+                return [whole]
     if len(found) > MAX_SETS:
         raise LogitFileError(f"{len(found)} data sets were given; a session keeps {MAX_SETS}: give fewer files.")
     return found
+
+
+def _has(given: Given, code: str) -> bool:
+    return any(notice.code == code for notice in given.data.notices)
 
 
 def _given(files: list[str], options: dict[str, Any]) -> Given:

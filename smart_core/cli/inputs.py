@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smart_core.calibrators.base import TWO_CLASSES, Calibrator
+from smart_core.calibrators.base import EVERY_CLASS, TWO_CLASSES, Calibrator
 from smart_core.data.document import Document
+from smart_core.data.lazy.opening import are_large, open_part
+from smart_core.data.lazy.opening import open as open_shards
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.data.normalize.parts import Unlabelled
 from smart_core.data.samples import is_sample
 from smart_core.errors import CalibrationError, LogitFileError
+from smart_core.experiments.executors import scheduler
+from smart_core.experiments.running import available
 
 
 def parse_settings(method: Any, assignments: list[str]) -> dict[str, Any]:
@@ -38,23 +45,18 @@ def assignments_and_files(options: Namespace) -> tuple[list[str], list[str]]:
 
 def check_arrays(method: type[Calibrator], part: Part, head: Head | None, files: list[str]) -> None:
     """Raise if the files lack an array that the method needs."""
-    logits = part.kind == "logits"
-    lacking = method.missing(
-        {
-            "logits": logits,
-            "features": part.features is not None,
-            "head": head is not None,
-            TWO_CLASSES: logits and part.logits.shape[1] == 2,
-        }
-    )
-    if lacking is not None and not logits:
-        fixes = "save the logits of the model", "choose a method of the top-1 confidence, such as isotonic"
-        problem = f"{method.label} {lacking}, and there are confidences alone"
-        raise CalibrationError(problem, *fixes, file=_named(files))
-    if lacking is not None:
-        add = "add features (N, D), head_weight (K, D) and head_bias (K,) of the last layer"
-        cures = ["choose another method"] if TWO_CLASSES in lacking else [add, "choose another method"]
-        raise CalibrationError(f"{method.label} {lacking}", *cures, file=_named(files))
+    lacking = method.missing({**available([part], head), EVERY_CLASS: True})
+    if lacking is None:
+        return
+    problem, fixes = f"{method.label} {lacking}", ["choose another method"]
+    if part.kind == "reduced":
+        problem, fixes = f"{method.label} needs logits, and the rows are reduced", ["give the shards", *fixes]
+    elif part.kind == "confidence":
+        problem = f"{problem}, and there are confidences alone"
+        fixes = ["save the logits of the model", "choose a method of the top-1 confidence, such as isotonic"]
+    elif TWO_CLASSES not in lacking:
+        fixes = ["add features (N, D), head_weight (K, D) and head_bias (K,) of the last layer", *fixes]
+    raise CalibrationError(problem, *fixes, file=_named(files))
 
 
 def check_fits(calibrator: Calibrator, parts: dict[str, Unlabelled], options: Namespace) -> None:
@@ -90,8 +92,47 @@ def _open(options: Namespace) -> Document:
     return Document.open(options.files or None, val=options.val, test=options.test)
 
 
+def is_lazy(options: Namespace) -> bool:
+    """Whether the logits stay in their files: a scheduler or labels of shards are given, or they are large."""
+    if options.scheduler is not None or options.labels:
+        return True
+    read_whole = options.role or options.transposed is not None or options.group is not None
+    return not read_whole and are_large([*(options.files or []), *(options.val or []), *(options.test or [])])
+
+
+def open_data(options: Namespace) -> LogitSet:
+    """Open the files as shards."""
+    if options.role or options.transposed is not None or options.group is not None:
+        problem = "--role, --transposed and --group are for files that are read whole, not for shards"
+        raise LogitFileError(problem, "leave them out", "leave --scheduler and --labels out")
+    return open_shards(
+        options.files or None,
+        labels=options.labels,
+        val=options.val,
+        test=options.test,
+        val_fraction=options.val_fraction,
+        split_seed=options.split_seed,
+        values=options.values,
+        labels_start_at=options.labels_start_at,
+    )
+
+
+@contextmanager
+def on_scheduler(options: Namespace) -> Iterator[None]:
+    """Read shards in this block where the options say; Dask's own dashboard is named on standard error."""
+    if options.scheduler is None and options.scheduler_workers is None:
+        yield
+        return
+    with scheduler(options.scheduler or "threads", options.scheduler_workers) as workers:
+        if workers.link:
+            print(f"note: Dask's dashboard is at {workers.link}", file=sys.stderr)
+        yield
+
+
 def load_data(options: Namespace, document: Document | None = None) -> LogitSet:
     """Load the files as validation and test; `document` is what they hold, if they are open already."""
+    if document is None and is_lazy(options):
+        return open_data(options)
     document = document or _open(options)
     return document.load(val_fraction=options.val_fraction, split_seed=options.split_seed, **reading(options))
 
@@ -101,6 +142,12 @@ def load_validation(options: Namespace) -> tuple[Part, Head | None, list[str]]:
 
     A fit needs no test part: a file that says it is validation is not split.
     """
+    if is_lazy(options):
+        if options.test is None and options.val is not None:
+            lazy, notices = open_part(options.val, options.labels, options.values, options.labels_start_at)
+            return lazy.for_fit, None, list(map(str, notices))
+        data = open_data(options)
+        return data.validation.for_fit, None, list(map(str, data.notices))
     document, given = _open(options), reading(options)
     roles, group = given.get("roles"), given.get("group")
     split_wanted = (options.val_fraction, options.split_seed) != (0.5, 0)

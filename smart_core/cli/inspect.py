@@ -35,7 +35,10 @@ def run(options: Namespace) -> None:
 def data_card(data: LogitSet) -> dict[str, Any]:
     """Return the parts, arrays, classes, accuracy and notices of a set."""
     parts = {"validation": data.validation, "test": data.test}
-    held = {name: dict(part.arrays()) for name, part in parts.items()}
+    held: dict[str, dict[str, Any]] = {
+        name: dict(part.arrays()) if part.in_memory else {"logits": part.logits, "labels": part.labels}
+        for name, part in parts.items()
+    }
     if data.head is not None:
         held["head"] = {"weight": data.head.weight, "bias": data.head.bias}
     return {
@@ -104,7 +107,7 @@ def card_text(card: dict[str, Any]) -> str:
 def _slice_lines(slices: dict[str, Any]) -> list[str]:
     if not slices:
         return []
-    header = ("slice", "samples", "confidence", "accuracy", "ECE", "noise floor", "ECE true, 95 %")
+    header = ("slice", "samples", "confidence", "accuracy", "ECE", "noise floor", "ECE true, 95%")
     rows = [
         (
             name,

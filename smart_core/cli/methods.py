@@ -10,7 +10,7 @@ from smart_core.cli.output import check_targets, show
 from smart_core.cli.terminal import table
 
 DESCRIBED = ("name", "default", "help", "low", "high", "choices")
-"""What is told of a setting."""
+"""The attributes of a setting that are listed."""
 
 
 def add(parser: ArgumentParser) -> None:

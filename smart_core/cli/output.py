@@ -43,6 +43,20 @@ def check_targets(options: Namespace) -> None:
             raise SmartError(f"the folder {folder} is not writable", "choose another", file=f"{flag} {target}")
 
 
+def check_options(options: Namespace) -> None:
+    """Raise for a method, metric, device or target that cannot be used, before any file is read."""
+    from smart_core.calibrators import select
+    from smart_core.device import resolve_device
+    from smart_core.evaluation import metric_named
+
+    if hasattr(options, "methods"):
+        select(options.methods)
+    if hasattr(options, "metric"):
+        metric_named(options.metric)
+    resolve_device(options.device)
+    check_targets(options)
+
+
 def check_extension(option: str, path: str, *extensions: str) -> None:
     """Raise if a file to write does not have one of the extensions."""
     if Path(path).suffix.lower() not in extensions:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smart_core.cli.arguments import METHODS_HELP, add_files, add_metric, add_study
-from smart_core.cli.output import check_extension, check_targets, show
+from smart_core.cli.output import check_extension, check_options, show
 from smart_core.cli.terminal import running
 
 if TYPE_CHECKING:
+    from smart_core.experiments.benchmark_result import Benchmark
     from smart_core.progress import Run
 
 WRITING = 0.9
@@ -24,19 +25,20 @@ def add(parser: ArgumentParser) -> None:
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_metric(parser, "metric that methods are ranked by")
     parser.add_argument(
-        "--sensitivity", action="store_true", help="refit SMART over the paper's grid of sigma and delta too"
+        "--sensitivity", action="store_true", help="also refit SMART over the paper's grid of sigma and delta"
     )
+    parser.add_argument("--benchmark", metavar="RESULTS", help="add a section on the fits of `smart benchmark`, .json")
     parser.add_argument("--out", required=True, metavar="REPORT.html", help="file to write (html)")
     add_study(parser)
 
 
 def run(options: Namespace) -> None:
     """Write the self-contained report."""
-    from smart_core.device import resolve_device
+    from smart_core.cli.inputs import on_scheduler
 
-    resolve_device(options.device)
-    check_targets(options)
-    with running() as run:
+    check_extension("--out", options.out, ".html", ".htm")
+    check_options(options)
+    with on_scheduler(options), running() as run:
         summary = run_report(options, run)
     show(options, summary, f"{summary['verdict']}\nwritten to {summary['out']} ({summary['bytes'] / 1e6:.1f} MB)")
 
@@ -46,15 +48,13 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
     from smart_core.calibrators import select
     from smart_core.cli.inputs import load_data
     from smart_core.data.saving import atomic_write
-    from smart_core.evaluation import metric_named
     from smart_core.experiments.verdict import repair_verdict
     from smart_core.report.findings import findings
     from smart_core.report.page import report_html
     from smart_core.report.reproduce import compare_code
 
-    check_extension("--out", options.out, ".html", ".htm")
     ids = select(options.methods)
-    metric_named(options.metric)
+    over_sets = benchmark_of(options, run.part(0.0, 0.0)) if options.benchmark else None
     data = load_data(options)
     found = findings(
         data,
@@ -63,6 +63,7 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
         bins=options.bins,
         metric=options.metric,
         sensitivity=options.sensitivity,
+        benchmark=over_sets,
         device=options.device,
         code=compare_code(_loading(options), ids, options.seeds, options.bins, options.metric),
         command=command(options),
@@ -78,6 +79,21 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
         "verdict": repair_verdict(found.comparison).replace("\u00a0", " "),
         "methods": {id: row.available for id, row in found.comparison.results.items()},
     }
+
+
+def benchmark_of(options: Namespace, run: Run) -> Benchmark:
+    """The benchmark in a file of finished fits, which must be there and is not changed."""
+    from smart_core.errors import SmartError
+    from smart_core.experiments.benchmark import mark_ties
+    from smart_core.experiments.benchmark_records import RecordFile
+    from smart_core.experiments.benchmark_result import Benchmark
+
+    records = RecordFile.open(options.benchmark)
+    result = Benchmark.of(records, options.metric)
+    if not result.sets:
+        raise SmartError("holds no finished fits", "name a file of `smart benchmark`", file=options.benchmark)
+    mark_ties(result, records, options.metric, run=run)
+    return result
 
 
 def command(options: Namespace) -> str:
@@ -96,6 +112,7 @@ def command(options: Namespace) -> str:
         words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--methods", options.methods, "--seeds", str(options.seeds)]
     words += ["--sensitivity"] if options.sensitivity else []
+    words += ["--benchmark", Path(options.benchmark).name] if options.benchmark else []
     return shlex.join([*words, "--out", Path(options.out).name])
 
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from smart_core.cli.arguments import add_files, add_metric, add_study, numbers
-from smart_core.cli.output import check_targets, metric_cell, notes, show, stop_unless
+from smart_core.cli.output import check_options, metric_cell, notes, show, stop_unless
 from smart_core.cli.terminal import running, table
 from smart_core.errors import CalibrationError
 from smart_core.formatting import plural
@@ -31,17 +31,13 @@ def run(options: Namespace) -> None:
     """Fit SMART for every sigma and delta and print the grid."""
     import numpy as np
 
-    from smart_core.cli.inputs import load_data
-    from smart_core.device import resolve_device
-    from smart_core.evaluation import metric_named
+    from smart_core.cli.inputs import load_data, on_scheduler
     from smart_core.experiments.sensitivity import PAPER_DELTAS, PAPER_SIGMAS
     from smart_core.experiments.sensitivity import sensitivity as run_sensitivity
 
-    metric_named(options.metric)
-    resolve_device(options.device)
-    check_targets(options)
+    check_options(options)
     data = load_data(options)
-    with running() as run:
+    with on_scheduler(options), running() as run:
         result = run_sensitivity(
             data,
             options.sigma or PAPER_SIGMAS,

@@ -54,23 +54,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--expire-days",
         type=_positive,
         metavar="N",
-        help="delete workspaces that were not used for N days (default: never on this machine only, else 30)",
+        help="delete workspaces unused for N days (default: 30; never if only this machine can connect)",
     )
     group.add_argument(
         "--quota",
         type=_positive,
         metavar="GB",
-        help="size of one workspace (default: no limit on this machine, else 5)",
+        help="largest size of one workspace (default: 5; no limit if only this machine can connect)",
     )
     group.add_argument(
-        "--server-quota", type=_positive, metavar="GB", help="size of all workspaces (default: as above, else 50)"
+        "--server-quota",
+        type=_positive,
+        metavar="GB",
+        help="largest size of all workspaces together (default: 50; no limit, as above)",
     )
     parser.add_argument(
         "--token",
         nargs="?",
         const=GENERATED,
-        help="let in only who has this token, of at least 16 characters; without a value, one is made and printed as a "
-        f"link (default: ${TOKEN_VARIABLE}); needed, or a login in secrets.toml, if --host is not this machine",
+        help="let in only those who have this token, of at least 16 characters; without a value, one is made and "
+        f"printed as a link (default: ${TOKEN_VARIABLE}); this or a login in secrets.toml is needed if --host is not "
+        "this machine",
     )
 
 

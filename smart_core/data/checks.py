@@ -17,6 +17,8 @@ def notices_of(data: LogitSet) -> list[Notice]:
     """Return all notices about the finished set."""
     if data.kind == "confidence":
         return _few_outcomes(data)
+    if data.kind == "reduced" or not data.test.in_memory:
+        return _unseen_classes(data)
     found = [*_unseen_classes(data), *_duplicate_rows(data.validation, data.test)]
     found += [*_odd_values(data.validation, "validation"), *_odd_values(data.test, "test")]
     return found + _head_mismatch(data)
@@ -61,11 +63,7 @@ def _odd_values(part: Part, name: str) -> list[Notice]:
     """Huge logits, and rows in which the two largest are equal."""
     notices = []
     high = float(part.logits.max())
-    low = (
-        float(np.min(part.logits, where=np.isfinite(part.logits), initial=high))
-        if part.ragged
-        else float(part.logits.min())
-    )
+    low = float(np.min(part.logits, where=np.isfinite(part.logits), initial=high))
     if high > HUGE:
         text = f"The {name} logits reach {high:.2g}: confidences are 0 or 1 before any scaling."
         notices.append(Notice("huge_logits", text))

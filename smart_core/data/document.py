@@ -327,16 +327,12 @@ def load_call(files: Mapping[str, Sequence[str]], options: Mapping[str, Any]) ->
     """
     arguments = []
     for part, names in files.items():
-        literals = [_literal(name) for name in names]
+        # JSON escapes characters that change how a line is shown
+        literals = [json.dumps(name, ensure_ascii=False) if name.isprintable() else repr(name) for name in names]
         value = literals[0] if len(literals) == 1 else f"[{', '.join(literals)}]"
         arguments += [value if part == "whole" else f"{part}={value}"] if literals else []
     arguments += [f"{name}={value!r}" for name, value in options.items()]
     return f"sc.load({', '.join(arguments)})"
-
-
-def _literal(text: str) -> str:
-    """Return text as a Python literal; characters that change how a line is shown are escaped."""
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
 
 def from_arrays(

@@ -8,7 +8,7 @@ split, a role or a shard: `cifar10/resnet50/probas_cal` and `cifar10/resnet50/la
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,17 +16,20 @@ from smart_core.data.roles.names import role_of, split_of, without_role_and_spli
 
 Path = tuple[str, ...]
 
-_SHARD = re.compile(
-    r"(?:^|[_.\-])(?:rank|shard|part|chunk|batch|worker|gpu|node)?[_.\-]?(\d{1,9})(?:[_\-]of[_\-]\d+)?$"
-)
-"""The number at the end of a name: `logits_00`, `predictions_rank3`, `data-00000-of-00008`."""
+_SHARD = re.compile(r"(?:^|[_.\-])(rank|shard|part|chunk|batch|worker|gpu|node)?[_.\-]?(\d{1,9})(?:[_\-]of[_\-]\d+)?$")
+"""The number at the end of a name: `logits_00`, `predictions_rank3`, `shard_2`, `data-00000-of-00008`."""
+_RUNS = {
+    *("seed", "run", "model", "epoch", "checkpoint", "ckpt", "step", "iter", "exp", "experiment", "trial", "version"),
+    *("v", "resnet", "vgg", "densenet", "b", "l", "h"),
+}
+"""Words before a number that names another model or run, not a piece of one."""
 _PART = re.compile(r"^part-(\d{1,9})(?:-.*)?$")
 """Spark's names: `part-00000-1c2d...-c000.snappy`."""
 _SAMPLES = re.compile(r"^samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d\-.:]+)?$")
 """Samples logged by lm-evaluation-harness: the task, and when."""
 _PLAIN = {
     *("true", "ground", "id", "pred", "hat", "raw", "all", "array", "arrays", "data", "dataset", "table", "tensors"),
-    *("bundle", "batch", "indices", "index", "part"),
+    *("bundle", "indices", "index", "part", "batch", "rank", "shard", "chunk", "worker", "gpu", "node"),
 }
 """Words that do not name an experiment."""
 _BESIDE = {"labels", "features", "head_weight", "head_bias", "cw_l2", "group", "class_names", "split"}
@@ -48,8 +51,10 @@ def shard_of(stem: str) -> tuple[str, int | None]:
     """
     if found := _PART.match(stem):
         return "part", int(found[1])
-    if (found := _SHARD.search(stem)) and found.start():
-        return stem[: found.start()], int(found[1])
+    found = _SHARD.search(stem)
+    name = found and (stem[: found.start()] or found[1])
+    if found and name and not _RUNS & {*words(name)[-1:]}:
+        return name, int(found[2])
     return stem, None
 
 
@@ -65,14 +70,18 @@ def experiments(paths: Sequence[Path], bundles: bool) -> dict[str, list[int]]:
     if not any(scores):
         keys = [(item.folder, "") for item in items]
         scores = [True] * len(items)
+    places: dict[tuple[Path, str], list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        places[key].append(place)
     found = dict.fromkeys(key for key, own in zip(keys, scores, strict=True) if own)
+    shared: dict[Path, list[int]] = defaultdict(list)
+    for key in places.keys() - found.keys():
+        shared[key[0]] += places[key]
     in_folder = Counter(folder for folder, _ in found)
     return {
-        "/".join(part for part in (*folder, rest if in_folder[folder] > 1 or not folder else "") if part): [
-            place
-            for place, key in enumerate(keys)
-            if key == (folder, rest) or (key not in found and folder[: len(key[0])] == key[0])
-        ]
+        "/".join(part for part in (*folder, rest if in_folder[folder] > 1 or not folder else "") if part): sorted(
+            [*places[folder, rest], *(place for n in range(len(folder) + 1) for place in shared.get(folder[:n], ()))]
+        )
         for folder, rest in found
     }
 

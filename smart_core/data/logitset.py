@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,13 @@ from smart_core.errors import LogitFileError
 
 Array = NDArray[Any]
 
-Kind = Literal["logits", "confidence"]
+Kind = Literal["logits", "confidence", "reduced"]
 METADATA = "metadata."
 """What the names of metadata begin with in a bundle."""
+REDUCED = "reduced."
+"""What the names of the columns of reduced rows begin with in a bundle."""
+TAIL_COLUMN = re.compile(r"tail_of_([1-9]\d{0,6})_classes")
+"""The name of the column that marks reduced rows, and says how many classes there are."""
 TRUE_LABEL, PREDICTED_LABEL = "true_label", "predicted_label"
 """The metadata of confidences that say which class was right, and which was predicted."""
 
@@ -68,7 +73,8 @@ class Head:
 class Part:
     """Validation or test: arrays with one row per sample.
 
-    Confidences without logits are a part as well, with `confidence` and without columns in `logits`.
+    Confidences without logits are a part as well, with `confidence` and without columns in `logits`. Reduced rows are
+    another kind: `logits` holds the largest ones, `reduced` what is kept of the others.
 
     >>> import numpy as np
     >>> part = Part(logits=np.eye(3, dtype=np.float32), labels=np.array([0, 1, 1]))
@@ -79,6 +85,9 @@ class Part:
     >>> Part.of_confidences(np.array([0.9, 0.6]), np.array([True, False])).correct
     array([ True, False])
     """
+
+    in_memory: ClassVar[bool] = True
+    """Whether the arrays are in memory; the logits of a `LazyPart` stay in their files."""
 
     logits: Array
     """(N, K) float32, C-contiguous, read-only, -inf for a class that a row does not have; (N, 0) for confidences."""
@@ -94,6 +103,8 @@ class Part:
     """(N,) float64 in [0, 1]: the confidence of each prediction, where that is all that is known."""
     metadata: Mapping[str, Array] = field(default_factory=dict)
     """Name -> (N,) numbers (int64 or float64, NaN where missing) or strings: what else is known of the samples."""
+    reduced: Mapping[str, Array] = field(default_factory=dict)
+    """Of reduced rows: the columns of `fitting.reduced`; empty for others."""
 
     def __post_init__(self) -> None:
         """Check the types and shapes of arrays that `load` did not make; their values are not checked."""
@@ -108,10 +119,33 @@ class Part:
             raise _wrong("logits are not C-contiguous")
         if self.confidence is not None and self.logits.shape[1]:
             raise _wrong("there are both logits and confidences", fix="give one of them")
-        values = self.classes if self.kind == "logits" else 2
+        if self.reduced:
+            self._check_reduced()
+        self.check_labels()
+
+    def _check_reduced(self) -> None:
+        for name, (kind, low, high) in _REDUCED_FORMS.items():
+            values = self.reduced.get(name)
+            self._check(f"the column '{name}'", values, (kind,), 1)
+            if len(self) and not (values.min() >= low and values.max() <= high):  # type: ignore[union-attr]
+                raise _wrong(f"the column '{name}' has values outside {low:g} to {high:g}")
+        tails = [name for name in self.reduced if TAIL_COLUMN.fullmatch(name)]
+        if len(tails) != 1 or len(self.reduced) != len(_REDUCED_FORMS) + 1:
+            raise _wrong("the columns are not those of reduced rows")
+        tail, width = self.reduced[tails[0]], min(self.classes, 10)
+        self._check(f"the column '{tails[0]}'", tail, (np.uint16,), 2)
+        if self.logits.shape[1] != width or tail.shape[1] < 4 or tail.shape[1] % 9 != 1 or self.classes < 2:
+            raise _wrong("the columns do not fit the number of classes")
+        if len(self) and not (np.isfinite(self.logits).all() and int(self.reduced["prediction"].max()) < self.classes):
+            raise _wrong("the largest logits or the predictions are out of range")
+
+    def check_labels(self) -> None:
+        """Raise if a label is not a class."""
+        values = 2 if self.kind == "confidence" else self.classes
         if len(self) and not (self.labels.min() >= 0 and self.labels.max() < values):
             low, high = int(self.labels.min()), int(self.labels.max())
-            needed = f"the logits have {self.classes} columns" if self.kind == "logits" else "0 or 1 is needed"
+            needed = "0 or 1 is needed" if self.kind == "confidence" else f"there are {self.classes} classes"
+            needed = f"the logits have {self.classes} columns" if self.kind == "logits" else needed
             raise _wrong(f"labels run from {low} to {high} where {needed}")
 
     def _check(self, name: str, array: Any, kinds: tuple[type[np.generic], ...], axes: int) -> None:
@@ -138,29 +172,32 @@ class Part:
     @classmethod
     def of_arrays(cls, named: Mapping[str, Array]) -> Self:
         """Return the part whose `arrays` these are."""
-        own = {name: array for name, array in named.items() if not name.startswith(METADATA)}
-        others = {name.removeprefix(METADATA): named[name] for name in named if name not in own}
+        own = {name: array for name, array in named.items() if not name.startswith((METADATA, REDUCED))}
+        others = {name.removeprefix(METADATA): named[name] for name in named if name.startswith(METADATA)}
+        reduced = {name.removeprefix(REDUCED): named[name] for name in named if name.startswith(REDUCED)}
         if "confidence" in own:
             return cls.of_confidences(own.pop("confidence"), own.pop("correct"), metadata=others, **own)
-        return cls(**own, metadata=others)
+        return cls(**own, metadata=others, reduced=reduced)
 
     def __len__(self) -> int:
         return int(self.logits.shape[0])
 
     def __repr__(self) -> str:
         extra = [name for name, _ in self.arrays() if name not in MAIN_ARRAYS]
-        what = f"{self.classes} classes" if self.kind == "logits" else "confidences"
+        what = "confidences" if self.kind == "confidence" else f"{self.classes} classes"
+        what += ", reduced" if self.kind == "reduced" else ""
         return f"Part({len(self):,} samples, {what}{', with ' if extra else ''}{', '.join(extra)})"
 
     @property
     def kind(self) -> Kind:
-        """`logits`, or `confidence` where there never were logits."""
-        return "logits" if self.confidence is None else "confidence"
+        """`logits`; `confidence` where there never were logits; `reduced` where few of them were kept."""
+        return "reduced" if self.reduced else "logits" if self.confidence is None else "confidence"
 
     @property
     def classes(self) -> int:
-        """K, the number of columns of the logits; 0 for confidences."""
-        return int(self.logits.shape[1])
+        """K, the number of columns of the logits, or that before they were reduced; 0 for confidences."""
+        marks = [found for name in self.reduced if (found := TAIL_COLUMN.fullmatch(name))]
+        return int(marks[0][1]) if marks else int(self.logits.shape[1])
 
     @cached_property
     def ragged(self) -> bool:
@@ -168,10 +205,17 @@ class Part:
         return bool(self.logits.size and np.isneginf(self.logits.min()))
 
     @property
+    def for_fit(self) -> Part:
+        """The rows that a fit reads: all of them, but for a lazy part."""
+        return self
+
+    @property
     def correct(self) -> Array:
         """(N,) whether the prediction, the class of the largest logit, is the label."""
         if self.confidence is not None:
             return self.labels == 1
+        if self.reduced:
+            return np.asarray(self.reduced["prediction"] == self.labels)
         return np.asarray(self.logits.argmax(axis=1) == self.labels)
 
     @property
@@ -181,14 +225,18 @@ class Part:
 
     def subset(self, indices: Array) -> Self:
         """Return the rows at `indices` (integers or a mask), in that order."""
-        arrays = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "metadata"}
-        rows = {name: None if array is None else read_only(array[indices]) for name, array in arrays.items()}
-        metadata = {name: read_only(array[indices]) for name, array in self.metadata.items()}
-        return type(self)(**rows, metadata=metadata)  # type: ignore[arg-type]
+        maps = ("metadata", "reduced")
+        arrays = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in maps}
+        rows: dict[str, Any] = {
+            name: None if array is None else read_only(array[indices]) for name, array in arrays.items()
+        }
+        for name in maps:
+            rows[name] = {key: read_only(array[indices]) for key, array in getattr(self, name).items()}
+        return type(self)(**rows)
 
     @property
     def columns(self) -> Mapping[str, Array]:
-        """What samples can be grouped by: `group` and the metadata; numbers of classes are names, not quantities."""
+        """Columns to group samples by: `group` and the metadata; class numbers are names, not quantities."""
         named = {name: array.astype(np.str_) for name, array in self.metadata.items() if name in _LABELS}
         return ({} if self.group is None else {"group": self.group}) | dict(self.metadata) | named
 
@@ -218,6 +266,12 @@ class Part:
                 yield name, array
         for name in sorted(self.metadata):  # their order is not content
             yield f"{METADATA}{name}", self.metadata[name]
+        for name in sorted(self.reduced):
+            yield f"{REDUCED}{name}", self.reduced[name]
+
+    def content(self) -> Iterator[tuple[str, Array]]:
+        """Yield what tells the part from others, for `LogitSet.content_hash`."""
+        return self.arrays()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -258,7 +312,8 @@ class LogitSet:
             raise _wrong(f"there are {len(self.class_names)} class names for {self.classes} classes", "LogitSet")
 
     def __repr__(self) -> str:
-        what = f"{self.classes} classes" if self.kind == "logits" else "confidences"
+        what = "confidences" if self.kind == "confidence" else f"{self.classes} classes"
+        what += ", reduced" if self.kind == "reduced" else ""
         return f"LogitSet({self.name!r}, {what}, {len(self.validation):,} + {len(self.test):,} samples)"
 
     @property
@@ -271,11 +326,19 @@ class LogitSet:
         """K, the same in both parts; 0 for confidences."""
         return self.validation.classes
 
+    @property
+    def what(self) -> str:
+        """What the rows hold, in words."""
+        classes = f"{self.classes:,} classes"
+        return {"logits": classes, "reduced": f"{classes}, reduced", "confidence": "confidences without logits"}[
+            self.kind
+        ]
+
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over every array, the head and the class names; independent of the name and the notices."""
         digest = hashlib.sha256()
-        for name, array in self.arrays():
+        for name, array in self._named(lambda part: part.content()):
             digest.update(f"{name} {array.dtype.kind} {array.shape}\n".encode())
             if array.dtype.kind == "U":
                 # the width of a string type is not content
@@ -286,8 +349,11 @@ class LogitSet:
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Yield (name, array) as in a bundle: val_logits, val_labels, test_logits, ..., class_names."""
+        return self._named(lambda part: part.arrays())
+
+    def _named(self, of_part: Callable[[Part], Iterator[tuple[str, Array]]]) -> Iterator[tuple[str, Array]]:
         for split, part in (("val", self.validation), ("test", self.test)):
-            for name, array in part.arrays():
+            for name, array in of_part(part):
                 yield f"{split}_{name}", array
         if self.head is not None:
             yield "head_weight", self.head.weight
@@ -321,6 +387,15 @@ _FORMS: dict[str, tuple[type[np.generic], int]] = {
     "confidence": (np.float64, 1),
 }
 """Array of a part -> its type and number of axes."""
+_REDUCED_FORMS: dict[str, tuple[type[np.generic], float, float]] = {
+    "prediction": (np.int64, 0, 2**31),
+    "label_gap": (np.float32, -1e30, 0),
+    "mean_gap": (np.float32, -1e30, 0),
+    "tail_gap": (np.float32, -1e30, 0),
+    "complement": (np.float32, 0, 1),
+    "others_squared": (np.float32, 0, 1),
+}
+"""Column of reduced rows -> its type and range; beside them is the tail."""
 _LABELS = (TRUE_LABEL, PREDICTED_LABEL)
 MAIN_ARRAYS = ("logits", "labels", "confidence", "correct")
 """The arrays without which there is no part."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from smart_core.data.experiments import experiments, matching, without_experiment
 from smart_core.data.formats import read, read_arrays
-from smart_core.data.formats.raw import ArrayPath, RawFile, Source
+from smart_core.data.formats.raw import MAX_CHARACTERS, ArrayPath, RawFile, Source
 from smart_core.data.parsed import ParsedDocument
 from smart_core.data.shards import joined
 from smart_core.errors import Fix, LogitFileError
@@ -29,7 +29,8 @@ class OpenedFiles:
         self._chosen: tuple[str, ParsedDocument] | None = None
         for file in listed:
             paths = list(file.unread or {})
-            for group, places in experiments([tuple(map(str, path)) for path in paths], bundles=False).items():
+            short = [tuple(str(part)[:MAX_CHARACTERS] for part in path) for path in paths]
+            for group, places in experiments(short, bundles=False).items():
                 self._listed.setdefault(group, []).append((file, [paths[place] for place in places]))
         if len(listed) > 1:  # an experiment is in all of them, unless they are pieces or parts of one
             whole = {group: choice for group, choice in self._listed.items() if len(choice) == len(listed)}

@@ -14,7 +14,9 @@ from smart_core.data.formats.raw import RawArray, RawFile
 from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
 from smart_core.data.normalize import extras
 from smart_core.data.normalize.parts import Options, Unlabelled, parts_of, unlabelled_of
+from smart_core.data.reduced import is_reduced, reduced_columns, reduced_part, reduced_set
 from smart_core.data.roles.assign import (
+    IGNORED,
     Assignment,
     Roles,
     assign,
@@ -82,11 +84,10 @@ class ParsedDocument:
         with _file_errors(self.files):
             arrays = [item for file in self.files for item in file.arrays]
             try:
-                assigned = assign(self.files, roles)
-                names = {id(item): assigned.role_name(item) for item in arrays}
+                names = assign(self.files, roles).role_names()
             except LogitFileError:
                 names = {id(candidate.array): candidate.role_name for candidate in candidates_of(self.files, roles)}
-            return [ArrayInfo(x.file, x.key, x.shape, x.dtype, names[id(x)], x.problem) for x in arrays]
+            return [ArrayInfo(x.file, x.key, x.shape, x.dtype, names.get(id(x), IGNORED), x.problem) for x in arrays]
 
     def load(
         self, *, val_fraction: float = 0.5, split_seed: int = 0, roles: Roles | None = None, **guesses: Any
@@ -100,6 +101,8 @@ class ParsedDocument:
             again = "give the files without a split to have them split at random"
             raise LogitFileError(f"only {has} files were given", fix, again, file=self.files[0].name)
         with _file_errors(self.files):
+            if is_reduced(self.files):
+                return reduced_set(self.files, self.name, val_fraction, split_seed)
             assigned, parts, class_names, notices = _parts(self.files, roles, options)
             if "split" in assigned.parts.get(WHOLE, {}):
                 validation, test = _divided(parts[WHOLE], assigned.parts[WHOLE]["split"], notices)
@@ -119,6 +122,8 @@ class ParsedDocument:
         """Return the validation part; the files need not hold any other."""
         files = tuple(replace(file, split="val") for file in self.files)
         with _file_errors(files):
+            if is_reduced(files):
+                return Labelled(reduced_part(files), None, ())
             assigned, parts, _, notices = _parts(files, roles, Options(**guesses))
             part = _existing(parts, "val", files)
             head = extras.head_of(assigned.shared, part.classes, part.features, notices)
@@ -154,7 +159,7 @@ def _file_errors(files: Files) -> Iterator[None]:
 def _raw_file(raw: RawFile) -> RawFile:
     """Return the file with the columns of a table as arrays."""
     with _file_errors((raw,)):
-        return raw if raw.columns is None else arrays_of_table(raw)
+        return raw if raw.columns is None else reduced_columns(raw) or arrays_of_table(raw)
 
 
 def _parts(

@@ -19,35 +19,35 @@ MISSING_VALUE = "missing"
 Rows = NDArray[np.intp]
 
 
-def partition(values: Array, *, most: int = MOST_VALUES, intervals: int = INTERVALS) -> dict[str, Rows]:
-    """Return {name: rising indices of its samples}; every sample is in one group.
+def partition(values: Array) -> dict[str, Rows]:
+    """Return {name: rising indices of its samples}; every sample is in one group, and none is empty.
 
-    Text is grouped by value, the most frequent first. Numbers are grouped by value where there are at most `most`
-    different ones, else by `intervals` (l, u] between their quantiles; NaN and infinity are `missing`.
+    Text is grouped by value, the most frequent first. Numbers are grouped by value where there are at most
+    `MOST_VALUES` different ones, else by `INTERVALS` (l, u] between their quantiles; NaN and infinity are `missing`.
 
     >>> import numpy as np
     >>> {name: rows.tolist() for name, rows in partition(np.array(["b", "a", "b"])).items()}
     {'b': [0, 2], 'a': [1]}
-    >>> list(partition(np.arange(100.0), intervals=2))
-    ['0 to 49', '49 to 99']
+    >>> list(partition(np.arange(101.0)))
+    ['0 to 20', '20 to 40', '40 to 60', '60 to 80', '80 to 100']
     """
     if values.dtype.kind == "U":
-        return _by_text(values, most)
+        return _by_text(values)
     known = np.flatnonzero(np.isfinite(values))
     numbers = values[known].astype(np.float64)
     different = np.unique(numbers)
-    if len(different) <= most:
+    if len(different) <= MOST_VALUES:
         groups = {_number(number): known[numbers == number] for number in different}
     else:
-        groups = {name: known[rows] for name, rows in _by_interval(numbers, intervals).items()}
+        groups = {name: known[rows] for name, rows in _by_interval(numbers).items()}
     missing = np.setdiff1d(np.arange(len(values)), known)
     return groups | ({MISSING_VALUE: missing} if len(missing) else {})
 
 
-def _by_text(values: Array, most: int) -> dict[str, Rows]:
+def _by_text(values: Array) -> dict[str, Rows]:
     words, first, member, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((first, -counts))
-    own = order if len(order) <= most else order[: most - 1]
+    own = order if len(order) <= MOST_VALUES else order[: MOST_VALUES - 1]
     groups = {str(words[w]) or MISSING_VALUE: np.flatnonzero(member == w) for w in own}
     if len(own) < len(order):
         rest = np.flatnonzero(~np.isin(member, own))
@@ -55,9 +55,9 @@ def _by_text(values: Array, most: int) -> dict[str, Rows]:
     return groups
 
 
-def _by_interval(numbers: Array, intervals: int) -> dict[str, Rows]:
+def _by_interval(numbers: Array) -> dict[str, Rows]:
     # quantiles that are samples themselves, so that no interval is empty
-    cuts = np.unique(np.quantile(numbers, np.linspace(0, 1, intervals + 1), method="inverted_cdf"))
+    cuts = np.unique(np.quantile(numbers, np.linspace(0, 1, INTERVALS + 1), method="inverted_cdf"))
     index = np.clip(np.searchsorted(cuts, numbers, side="left") - 1, 0, len(cuts) - 2)
     names = [f"{_number(low)} to {_number(high)}" for low, high in pairwise(cuts)]
     if len({*names}) < len(names):  # four digits do not tell them apart

@@ -1,4 +1,4 @@
-"""Foreign files are read in a process of their own, with hard limits on memory, time and new descriptors.
+"""Files are parsed in a separate process with hard limits on memory, time and new descriptors.
 
 A fork server, started once and kept warm with the file readers loaded, forks one child for every `Sandbox`. The child
 receives the files, answers calls until its `Sandbox` is closed, and never outlives a limit:
@@ -47,6 +47,8 @@ CPU_SECONDS = 4.0
 BYTES_PER_CPU_SECOND = 10_000_000
 WALL_PER_CPU = 12.0
 IDLE_SECONDS = 120.0
+GRACE_SECONDS = 5.0
+"""Beyond the wall time, until the caller waits no longer."""
 MESSAGE_BYTES = 16 << 20
 """The longest message that either side accepts."""
 
@@ -108,16 +110,23 @@ class Sandbox:
         self.usage: Usage | None = None
         mine, its = socket.socketpair()
         self._socket = mine
+        self._wait_at_most(IDLE_SECONDS)
         with its:
-            _fork_server().fork(its)
+            _fork(its)
         size = 0
-        for file in files:
-            size += os.fstat(file).st_size if isinstance(file, int) else len(file)
-            with contextlib.suppress(OSError):  # a child that has ended is told by the first call
+        with contextlib.suppress(OSError):  # the first call reports a child that has ended
+            for file in files:
+                size += os.fstat(file).st_size if isinstance(file, int) else len(file)
                 _send_file(mine, file)
-        with contextlib.suppress(OSError):
             _send(mine, {"size": None})
         self._most = memory_bytes(size)
+        self._wait_at_most(WALL_PER_CPU * cpu_seconds(size) + GRACE_SECONDS)
+
+    def _wait_at_most(self, seconds: float) -> None:
+        """A child ends by itself in time, unless it, or the fork server, was stopped."""
+        limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
+        for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._socket.setsockopt(socket.SOL_SOCKET, direction, limit)
 
     def call(self, task: str, arguments: Any = None) -> tuple[Any, list[Array]]:
         """Return the answer of a task: plain JSON, and read-only arrays. Raises `SandboxError`."""
@@ -131,8 +140,13 @@ class Sandbox:
                     raise SandboxError(answer["ended"], tuple(answer["usage"]))
                 self.usage = tuple(answer["usage"])
                 return answer["value"], _receive_arrays(self._socket, answer["arrays"], self._most)
-            except (OSError, EOFError) as error:
-                raise SandboxError("its reader could not be started") from error
+            except SandboxError:
+                raise
+            except BlockingIOError as error:
+                _fork_server(fresh=True)
+                raise SandboxError(_TOO_LONG) from error
+            except Exception as error:  # whatever a child sends that a hostile file has taken over
+                raise SandboxError("its reader stopped") from error
 
     def expired(self) -> bool:
         """Whether the child has waited so long for a call that it ends, or has ended, by itself."""
@@ -154,34 +168,49 @@ class _ForkServer:
                 [*COMMAND, str(its.fileno())],
                 env={**os.environ, **ENVIRONMENT, "PYTHONPATH": source},
                 pass_fds=[its.fileno()],
+                start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
         self.socket = mine
-        self.lock = threading.Lock()
-
-    def fork(self, connection: socket.socket) -> None:
-        """Hand a connection to a new child."""
-        with self.lock:
-            _send(self.socket, {}, [connection.fileno()])
 
     def close(self) -> None:
         self.socket.close()
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)  # with its children, of which one may have been stopped
         self.process.wait()
 
 
 _server: _ForkServer | None = None
-_server_lock = threading.Lock()
+_server_lock = threading.RLock()
 
 
-def _fork_server() -> _ForkServer:
+def _fork_server(fresh: bool = False) -> _ForkServer:
     global _server
     with _server_lock:
-        if _server is None or _server.process.poll() is not None:
+        if _server is not None and (fresh or _server.process.poll() is not None):
+            _close()
+        if _server is None:
             _server = _ForkServer()
-            atexit.register(_server.close)
         return _server
+
+
+@atexit.register
+def _close() -> None:
+    global _server
+    if _server is not None:
+        _server.close()
+        _server = None
+
+
+def _fork(connection: socket.socket) -> None:
+    """Hand a connection to a new child, of a new fork server if the one there was has just died."""
+    with _server_lock:
+        try:
+            _send(_fork_server().socket, {}, [connection.fileno()])
+        except OSError:
+            _send(_fork_server(fresh=True).socket, {}, [connection.fileno()])
 
 
 def start() -> None:
@@ -344,6 +373,7 @@ def _no_new_descriptors() -> Iterator[None]:
 
 _OUT_OF_MEMORY = 2
 """The exit code of a child without memory even for an answer."""
+_TOO_LONG = "it takes longer than a file of its size may"
 
 
 def _serve(control: socket.socket) -> None:
@@ -355,7 +385,6 @@ def _serve(control: socket.socket) -> None:
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the caller, whose end closes the connections
     readers = iter(tasks.READERS)
     more = True
     while True:
@@ -417,16 +446,20 @@ def _reap(children: dict[int, socket.socket]) -> None:
 def _how_it_ended(code: int) -> str:
     """Return what the caller is told of an exit code, negative for a signal."""
     crashed = "its reader crashed, as on a damaged file"
-    told = {
+    told: dict[int, str] = {
         -signal.SIGPROF: "it takes more computing time than a file of its size may",
-        -signal.SIGALRM: "it takes longer than a file of its size may",
-        -signal.SIGSEGV: crashed,
-        -signal.SIGABRT: crashed,
+        -signal.SIGALRM: _TOO_LONG,
+        **dict.fromkeys((-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE, -signal.SIGABRT), crashed),
         _OUT_OF_MEMORY: "it does not fit in the memory that a file of its size may take",
     }
     return told.get(code, "its reader stopped")
 
 
 def main() -> None:
-    """Run the fork server on the connection whose descriptor is the last argument."""
+    """Run the fork server on the connection whose descriptor is the last argument.
+
+    Where many files together fill the machine's memory, Linux is to end those that read them, not the caller.
+    """
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     _serve(socket.socket(fileno=int(sys.argv[-1])))

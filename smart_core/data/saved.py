@@ -84,7 +84,7 @@ def _answer(task: str, file: bytes | int, apart: bool) -> tuple[Any, list[Array]
 # -- in the child -------------------------------------------------------------------------------------------
 
 
-def plain(tree: Any, arrays: bool = True) -> Any:
+def plain(tree: Any, arrays: bool = True, most: int = MOST_VALUES) -> Any:
     """A tree of JSON, if it is small and every text and number in it can be used; ValueError if not.
 
     With `arrays`, a long list of numbers becomes `{"$numbers": array}`, which does not travel as text.
@@ -94,7 +94,7 @@ def plain(tree: Any, arrays: bool = True) -> Any:
     def checked(value: Any, depth: int) -> Any:
         nonlocal count
         count += 1 + (len(value) // 16 if isinstance(value, str) else 0)
-        if count > MOST_VALUES or depth > DEEPEST:
+        if count > most or depth > DEEPEST:
             raise ValueError("it holds more values, or nests them deeper, than a saved file does")
         if isinstance(value, dict):
             return {checked(key, depth): checked(item, depth + 1) for key, item in value.items()}

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,16 @@ import numpy as np
 from numpy.lib import format as npy
 
 from smart_core.data.logitset import Array, LogitSet
+from smart_core.errors import LogitFileError
 
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
-"""The date of every member of an archive."""
+"""The date of every member of an archive: what is in a file does not depend on the clock."""
+
+SAMPLE = 1 << 16
+"""Bytes of an array that are compressed to see whether compressing the rest is worth the time."""
+
+WORTH = 0.75
+"""It is, if they shrink to this share or less."""
 
 Target = str | os.PathLike[str] | IO[bytes]
 """Where to write: a path, or an open binary file."""
@@ -50,12 +58,28 @@ def atomic_write(target: Target) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_npz(handle: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write an npz that depends on nothing but the arrays: equal arrays make equal files, whenever they are written."""
+def open_member(archive: zipfile.ZipFile, name: str, compression: int = zipfile.ZIP_STORED) -> IO[bytes]:
+    """Open a member of an archive for writing."""
+    info = zipfile.ZipInfo(name, LONG_AGO)
+    info.compress_type, info.external_attr = compression, 0o644 << 16
+    return archive.open(info, "w", force_zip64=True)
+
+
+def write_npz(handle: IO[bytes], arrays: Mapping[str, Array], *, compressed: bool = False) -> None:
+    """Write an npz that depends on nothing but the arrays: equal arrays make equal files, whenever they are written.
+
+    With `compressed`, arrays are compressed where that makes them much smaller.
+    """
     with zipfile.ZipFile(handle, "w") as archive:
         for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy", LONG_AGO), "w", force_zip64=True) as member:
+            compression = zipfile.ZIP_DEFLATED if compressed and _shrinks(array) else zipfile.ZIP_STORED
+            with open_member(archive, f"{name}.npy", compression) as member:
                 npy.write_array(member, array, allow_pickle=False)
+
+
+def _shrinks(array: Array) -> bool:
+    sample = array.reshape(-1)[: max(1, SAMPLE // max(array.itemsize, 1))].tobytes()
+    return len(zlib.compress(sample, 1)) <= WORTH * len(sample)
 
 
 def save_bundle(data: LogitSet, path: str | os.PathLike[str]) -> Path:
@@ -72,6 +96,8 @@ def save_bundle(data: LogitSet, path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if path.suffix.lower() not in (".npz", ".safetensors"):
         raise ValueError(f"a bundle is saved as .npz or .safetensors, not {path.suffix or 'without an extension'}")
+    if data.kind == "reduced":
+        raise LogitFileError("a reduced set is saved as parquet, by reduce", file=data.name)
     with atomic_write(path) as stream:
         if path.suffix.lower() == ".npz":
             np.savez_compressed(stream, **dict(data.arrays()))  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ that a sampler repeated to fill the last batch are kept once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -17,11 +18,13 @@ import numpy as np
 from smart_core.data.experiments import shard_of
 from smart_core.data.formats.raw import ArrayPath, Column, RawArray, RawFile
 from smart_core.data.logitset import Array, Notice
-from smart_core.data.roles.names import words
+from smart_core.data.roles.names import role_of, words
 from smart_core.errors import LogitFileError
 from smart_core.formatting import plural, printable
 
-_INDEX_WORDS = ({"batch", "indices"}, {"sample", "indices"}, {"dataset", "indices"}, {"row", "indices"})
+_INDEX_WORDS = {"indices", "index", "idx"}
+_OF_SAMPLES = {"batch", "sample", "samples", "dataset", "data", "row", "global"}
+_SAYS_PIECE = re.compile(r"rank|shard|part|chunk|batch|worker|gpu|node|[_-]of[_-]", re.IGNORECASE)
 SAVE_ALIKE = "save every piece alike"
 
 
@@ -35,22 +38,27 @@ def joined(files: Sequence[RawFile]) -> list[RawFile]:
     found = []
     for (stem, extension, _), numbered in families.items():
         pieces = [_batches(file, len(numbered) > 1) for _, file in sorted(numbered, key=lambda item: item[0])]
-        found.append(pieces[0] if len(pieces) == 1 else _joined(f"{stem}_*{extension}", pieces))
+        numbers = [number for number, _ in numbered]
+        found.append(pieces[0] if len(pieces) == 1 else _joined(f"{stem}_*{extension}", pieces, numbers))
     return _in_order(found, [shard_of(file.stem)[1] is not None or "*" in file.stem for file in found])
 
 
-def _joined(name: str, pieces: list[RawFile]) -> RawFile:
+def _joined(name: str, pieces: list[RawFile], numbers: list[int]) -> RawFile:
     """Return the pieces as one file."""
     first = pieces[0]
-    text = f"{printable(name)}: {len(pieces)} files, {first.name} to {pieces[-1].name}, joined in this order."
+    text = f"{printable(name)}: {len(pieces)} files, {first.name} to {pieces[-1].name}, joined in this order"
+    if 0 < (missing := max(numbers) + 1 - min(numbers) - len(pieces)) < len(pieces):
+        text += f"; {plural(missing, 'number')} between them {'is' if missing == 1 else 'are'} missing"
     notices = [notice for piece in pieces for notice in piece.notices]
-    raw = replace(first, name=printable(name), notices=[*notices, Notice("joined", text)])
+    raw = replace(first, name=printable(name), notices=[*notices, Notice("joined", f"{text}.")])
     if first.columns is not None:
         names = [column.name for column in first.columns]
         for piece in pieces:
             if [column.name for column in piece.columns or ()] != names:
                 raise LogitFileError(f"has other columns than {first.name}", SAVE_ALIKE, file=piece.name)
         tables = [piece.columns or () for piece in pieces]
+        for place, one in enumerate(names):
+            _check_other_samples(first, role_of(one), [table[place].values for table in tables])
         raw.columns = [
             Column(one, _concatenated(raw.name, one, [table[place].values for table in tables]))
             for place, one in enumerate(names)
@@ -60,8 +68,20 @@ def _joined(name: str, pieces: list[RawFile]) -> RawFile:
     for piece in pieces:
         for item in piece.arrays:
             parts.setdefault(_without_number(item.path), []).append(item)
+    for path, items in parts.items():
+        _check_other_samples(first, role_of(str(path[-1]) if path else raw.stem), [item.array for item in items])
     raw.arrays = [_concatenation(raw.name, path, items, len(pieces)) for path, items in parts.items()]
     return raw
+
+
+def _check_other_samples(first: RawFile, role: str | None, labels: Sequence[Array | None]) -> None:
+    """Raise if every piece has the same labels and no name says shard: these are several models on the same samples."""
+    known = [each for each in labels if each is not None]
+    if role != "labels" or _SAYS_PIECE.search(first.stem) or len(known) < 2 or len(np.unique(known[0])) < 2:
+        return
+    if all(np.array_equal(other, known[0]) for other in known[1:]):
+        problem = f"and {len(known) - 1} more hold the same labels, as of several models on the same samples"
+        raise LogitFileError(problem, "give the files of one model", file=first.name)
 
 
 def _without_number(path: ArrayPath) -> ArrayPath:
@@ -103,6 +123,9 @@ def _batches(file: RawFile, is_piece: bool) -> RawFile:
 
     Every batch but the last is equally long. Two containers in one file are validation and test instead.
     """
+    if _says_indices(shard_of(file.stem)[0]) and all(item.kind in ("i", "u") for item in file.arrays):
+        # a list per batch, and Lightning has one list more around it, for each data loader
+        return replace(file, arrays=[_flat(file.name, file.arrays)]) if file.arrays else file
     if len(file.arrays) < 2 or not all(item.path and isinstance(item.path[0], int) for item in file.arrays):
         return file
     batches = [list(items) for _, items in groupby(file.arrays, key=lambda item: item.path[0])]
@@ -125,9 +148,19 @@ def _batches(file: RawFile, is_piece: bool) -> RawFile:
     return replace(file, arrays=found, notices=[*file.notices, *([] if is_piece else [Notice("joined", text)])])
 
 
+def _flat(file: str, items: list[RawArray]) -> RawArray:
+    return RawArray.of(file, (), np.concatenate([item.values.reshape(-1) for item in items]))
+
+
+def _says_indices(name: str) -> bool:
+    """Whether a name stands for the place of each row among all samples: `batch_indices`, `sample_idx`, `index`."""
+    said = set(words(name))
+    return bool(said & _INDEX_WORDS) and said <= _INDEX_WORDS | _OF_SAMPLES
+
+
 def _is_indices(file: RawFile, item: RawArray) -> bool:
-    named = set(words(str(item.path[-1]) if item.path and isinstance(item.path[-1], str) else file.stem))
-    return item.kind in ("i", "u") and any(index <= named for index in _INDEX_WORDS)
+    name = str(item.path[-1]) if item.path and isinstance(item.path[-1], str) else shard_of(file.stem)[0]
+    return item.kind in ("i", "u") and _says_indices(name)
 
 
 def _in_order(files: list[RawFile], numbered: list[bool]) -> list[RawFile]:
@@ -135,7 +168,9 @@ def _in_order(files: list[RawFile], numbered: list[bool]) -> list[RawFile]:
 
     Indices in a file of their own are those of the other numbered files, not of a file for all, such as the labels.
     """
-    places = [place for place, file in enumerate(files) for item in file.arrays if _is_indices(file, item)]
+    places = [
+        place for place, file in enumerate(files) for item in file.arrays if numbered[place] and _is_indices(file, item)
+    ]
     if len(places) != 1:
         return files
     home = files[places[0]]

@@ -2,12 +2,12 @@
 
 A row is drawn as top logit, margin m, and a background behind the rival:
 
-    z_top = 0,   z_rival = -m,   z_k = -m - background * log(1 + (K - 2) u_k),   u_k ~ U(0, 1),
+    z_top = 0,   z_rival = -m,   z_k = -m - 3 log(1 + (K - 2) u_k),   u_k ~ U(0, 1),
 
 then shifted to mean zero. Top and rival are two classes at random. The background's order statistics fall
-like `background * log(rank)`, as they do in trained networks, and its share of the softmax stays bounded as K
-grows. The margin is a mixture of hard rows, Gamma(1.2, 1.5), with weight `difficulty`, and easy rows,
-Gamma(6, 1.5): together about 0 to 20.
+like `3 log(rank)`, as they do in trained networks, and its share of the softmax stays bounded as K grows. The
+margin is a mixture of hard rows, Gamma(1.2, 1.5), with weight 0.35, and easy rows, Gamma(6, 1.5): together about
+0 to 20.
 
 The truth is a temperature law T*(m): labels are drawn from softmax(z / T*(m)).
 """
@@ -27,6 +27,8 @@ Law = Callable[[Array], Array]
 
 BLOCK_ROWS = 256
 """Rows drawn from one random stream; fixed, so that row i depends on the seed, i and K alone."""
+BACKGROUND, HARD_ROWS = 3.0, 0.35
+"""How far the classes behind the rival are spread, and the share of hard rows."""
 
 
 def constant(margin: Array, temperature: float = 1.8) -> Array:
@@ -119,20 +121,11 @@ class Simulated:
         return Part(logits=read_only(logits[:]), labels=read_only(self.labels[:]))
 
 
-def simulate(
-    n: int,
-    classes: int = 10,
-    law: str | Law = "u_shaped",
-    seed: int = 0,
-    *,
-    difficulty: float = 0.35,
-    background: float = 3.0,
-) -> Simulated:
+def simulate(n: int, classes: int = 10, law: str | Law = "u_shaped", seed: int = 0) -> Simulated:
     """Return `n` rows of `classes` logits with labels drawn from softmax(z / T*(m)).
 
-    `law` is a name of `LAWS` or a vectorised function margin -> temperature; `difficulty` is the fraction of hard rows;
-    `background` spreads the classes behind the rival (with a smaller value, more of them matter). The rows are the same
-    for the same seed, and a shorter set is the beginning of a longer one.
+    `law` is a name of `LAWS` or a vectorised function margin -> temperature. The rows are the same for the same seed,
+    and a shorter set is the beginning of a longer one.
 
     >>> drawn = simulate(2000, classes=3, law="constant", seed=1)
     >>> drawn.logits.shape, drawn.temperature[:2]
@@ -143,7 +136,8 @@ def simulate(
     from scipy.special import softmax
 
     truth = law_named(law)
-    _check(n, classes, difficulty, background)
+    if n < 1 or classes < 2:
+        raise ValueError(f"A simulated set needs at least one row and two classes, not {n} and {classes}.")
     logits = np.empty((n, classes), dtype=np.float32)
     labels = np.empty(n, dtype=np.int64)
     margin, temperature, confidence = (np.empty(n) for _ in range(3))
@@ -151,7 +145,7 @@ def simulate(
         rows = slice(start, min(start + BLOCK_ROWS, n))
         size = rows.stop - rows.start
         rng = np.random.default_rng([seed, start // BLOCK_ROWS])
-        z = _draw_logits(rng, classes, difficulty, background)[:size]
+        z = _draw_logits(rng, classes)[:size]
         uniform = rng.random(BLOCK_ROWS)[:size]
         logits[rows] = z
         margin[rows] = _margin(z)
@@ -163,17 +157,15 @@ def simulate(
     return Simulated(logits, labels, margin, temperature, confidence)
 
 
-def simulate_set(
-    n_val: int, n_test: int, classes: int = 10, law: str | Law = "u_shaped", seed: int = 0, **settings: float
-) -> LogitSet:
+def simulate_set(n_val: int, n_test: int, classes: int = 10, law: str | Law = "u_shaped", seed: int = 0) -> LogitSet:
     """Return the first `n_val` rows of `simulate` as validation and the next `n_test` as test.
 
-    The truth of the test rows is `simulate(n_val + n_test, ...)[n_val:]` with the same settings.
+    The truth of the test rows is `simulate(n_val + n_test, ...)[n_val:]`.
 
     >>> simulate_set(300, 200, classes=3, law="linear")
     LogitSet('simulated (linear)', 3 classes, 300 + 200 samples)
     """
-    drawn = simulate(n_val + n_test, classes, law, seed, **settings)
+    drawn = simulate(n_val + n_test, classes, law, seed)
     shape = law if isinstance(law, str) else getattr(law, "__name__", "own law")
     return LogitSet(name=f"simulated ({shape})", validation=drawn[:n_val].part(), test=drawn[n_val:].part(), notices=())
 
@@ -187,17 +179,6 @@ def law_named(law: str | Law) -> Law:
     return LAWS[law]
 
 
-def _check(n: int, classes: int, difficulty: float, background: float) -> None:
-    if n < 1:
-        raise ValueError(f"A simulated set needs at least one row, not {n}.")
-    if classes < 2:
-        raise ValueError(f"A simulated set needs at least two classes, not {classes}.")
-    if not 0 <= difficulty <= 1:
-        raise ValueError(f"difficulty is a share between 0 and 1, not {difficulty}.")
-    if background <= 0:
-        raise ValueError(f"background must be positive, not {background}.")
-
-
 def _positive(temperature: ArrayLike, size: int) -> Array:
     values = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (size,))
     if not (np.isfinite(values) & (values > 0)).all():
@@ -205,10 +186,10 @@ def _positive(temperature: ArrayLike, size: int) -> Array:
     return values
 
 
-def _draw_logits(rng: np.random.Generator, classes: int, difficulty: float, background: float) -> Array:
+def _draw_logits(rng: np.random.Generator, classes: int) -> Array:
     """Return one block of float32 logits, drawn as the module's docstring says."""
     index = np.arange(BLOCK_ROWS)
-    hard = rng.random(BLOCK_ROWS) < difficulty
+    hard = rng.random(BLOCK_ROWS) < HARD_ROWS
     margin = np.where(hard, rng.gamma(1.2, 1.5, BLOCK_ROWS), rng.gamma(6.0, 1.5, BLOCK_ROWS)).astype(np.float32)
     top = rng.integers(classes, size=BLOCK_ROWS)
     rival = (top + rng.integers(1, classes, size=BLOCK_ROWS)) % classes
@@ -216,7 +197,7 @@ def _draw_logits(rng: np.random.Generator, classes: int, difficulty: float, back
     z *= classes - 2
     z += 1
     np.log(z, out=z)
-    z *= -background
+    z *= -BACKGROUND
     z -= margin[:, None]
     z[index, rival] = -margin
     z[index, top] = 0

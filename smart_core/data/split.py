@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def split_part(
         problem = "holds a single row, which cannot be split"
         raise LogitFileError(problem, "give more rows", "give validation and test as separate files", file=file)
     validation, test = stratified_split(whole.labels, fraction, seed)
-    by = "label" if whole.kind == "logits" else "correctness"
+    by = "correctness" if whole.kind == "confidence" else "label"
     text = (
         f"{what} of {len(whole):,} rows, split at random and stratified by {by}: "
         f"{len(validation):,} validation, {len(test):,} test (fraction {fraction:g}, seed {seed})."
@@ -138,13 +139,18 @@ def _pooled(first: Part, second: Part, notices: list[Notice]) -> Part:
     if any(lacking) and not all(lacking):
         text = f"Only {'test' if lacking[0] else 'validation'} has features; they are left out of the new split."
         notices.append(Notice("pooled_features", text))
-    return Part(
-        logits=read_only(np.concatenate([first.logits, second.logits])),
+    lazy = not first.in_memory
+    logits: Any = first.logits
+    return type(first)(
+        logits=logits.followed_by(second.logits) if lazy else read_only(np.concatenate([logits, second.logits])),
         labels=read_only(np.concatenate([first.labels, second.labels])),
         features=None if any(lacking) else joined("features"),
         cw_l2=joined("cw_l2", np.nan),
         group=joined("group", ""),
         confidence=joined("confidence"),
+        reduced={
+            name: read_only(np.concatenate([first.reduced[name], second.reduced[name]])) for name in first.reduced
+        },
         metadata={
             name: array
             for name in {**first.metadata, **second.metadata}

@@ -1,4 +1,4 @@
-"""What a child of the sandbox does with the files it holds, and how its results travel back.
+"""The tasks of a child of the sandbox: from its files to results, encoded to be sent back.
 
 A result is a tree of plain JSON with references to arrays; of classes, it holds only those in `KINDS`.
 """
@@ -25,7 +25,13 @@ from smart_core.errors import Fix, LogitFileError
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (ArrayInfo, Labelled, Unlabelled, LogitSet, Part, Head, Notice, Cure, Fix)
 }
-READ_WHOLE = {"calibrator": "smart_core.data.saved", "workspace": "smart_core.export.workspace_file"}
+READ_WHOLE = {
+    "calibrator": "smart_core.data.saved",
+    "json_lines": "smart_core.data.json_values",
+    "json_value": "smart_core.data.json_values",
+    "weights": "smart_core.data.weights",
+    "workspace": "smart_core.export.workspace_file",
+}
 """Task that is not about logits -> the module with a function of that name, from the content of the file to a value."""
 MOST_LOOKED_AT = 100
 """Files of which the first bytes say which readers are loaded."""
@@ -205,7 +211,7 @@ def encode(value: Any, arrays: list[Array]) -> Any:
     def refer(item: Any) -> Any:
         if not isinstance(item, np.ndarray):
             return None
-        arrays.append(np.ascontiguousarray(item))
+        arrays.append(np.asarray(item, order="C"))  # `ascontiguousarray` would make a vector of a single number
         return {"$array": len(arrays) - 1}
 
     return tree.encode(value, refer, KINDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smart_core.calibrators import select
 from smart_core.data.logitset import LogitSet
@@ -13,9 +13,6 @@ from smart_core.experiments.running import Job, Settings, fill, seeds_for, sever
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.progress import CancelToken, Progress, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OBJECTIVE_METHODS = ("ts", "pts", "smart")
 
@@ -32,10 +29,8 @@ class Ablation(Result):
     def to_dict(self) -> dict[str, Any]:
         return {"objectives": self.objectives.to_dict(), "indicators": self.indicators.to_dict()}
 
-    def to_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.concat([self.objectives.to_frame(), self.indicators.to_frame()], ignore_index=True)
+    def records(self) -> list[dict[str, Any]]:
+        return [*self.objectives.records(), *self.indicators.records()]
 
 
 def ablation(

@@ -9,11 +9,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from smart_core.calibrators import select
+from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled, SmartError
 from smart_core.evaluation import DETAILS, HEADLINE, IMPROVED, METRICS, metric_named
 from smart_core.experiments.estimate import row_seconds
-from smart_core.experiments.method_result import FitCache, evaluate_method, point_values, with_intervals
+from smart_core.experiments.method_result import (
+    FitCache,
+    evaluate_method,
+    evaluate_together,
+    point_values,
+    with_intervals,
+)
 from smart_core.experiments.method_result import MethodResult as MethodResult
 from smart_core.experiments.recommend import AgainstModel, Recommendation, recommend
 from smart_core.experiments.results import Result
@@ -36,6 +43,7 @@ Standing = Literal["best", "tied", "worse", ""]
 class Comparison(Result):
     """The leaderboard of one data set."""
 
+    keys = ("method",)
     data: LogitSet
     results: dict[str, MethodResult]
     floor: dict[str, Floor]
@@ -48,11 +56,13 @@ class Comparison(Result):
     complete: bool = True
     """False if the comparison was cancelled: only finished rows are there."""
     notices: list[str] = field(default_factory=list)
-    """What is missing from the ranking, and why."""
+    """Parts of the ranking that are missing, and why."""
     bins: int = 15
     """Bins of the binned metrics."""
     model_losses: dict[str, float] = field(default_factory=dict)
     """NLL and Brier score of the uncalibrated model."""
+    model: MethodResult | None = field(default=None, init=False)
+    """The row of the uncalibrated model, also if it is not among the methods; not saved."""
 
     def __repr__(self) -> str:
         return f"Comparison({self.data!r}, {len(self.results)} methods, best by {self.metric}: {self.best})"
@@ -71,7 +81,7 @@ class Comparison(Result):
             return None
 
     def against_model(self, id: str) -> AgainstModel:
-        """What is better or worse with a method than with the uncalibrated model, beyond noise."""
+        """The scores in which a method is better or worse than the uncalibrated model, beyond noise."""
         return self.recommended.against_model.get(id, AgainstModel()) if self.recommended else AgainstModel()
 
     def improvement(self, id: str, loss: str) -> float:
@@ -133,9 +143,7 @@ class Comparison(Result):
             "notices": result.notices,
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
+    def records(self) -> list[dict[str, Any]]:
         rows = []
         for id, result in self.results.items():
             row = {"method": id, "label": result.label, "available": result.available, "reason": result.reason}
@@ -150,7 +158,11 @@ class Comparison(Result):
                 row |= {f"{loss}_improvement": self.improvement(id, loss) for loss in IMPROVED}
                 row |= {f"{metric}_floor_q95": floor.q95 for metric, floor in result.floor.items()}
             rows.append(row)
-        return pd.DataFrame(rows, columns=None if rows else ["method"]).set_index("method")
+        return rows
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per method, under its id."""
+        return super().to_frame().set_index("method")
 
 
 def _floors(floors: dict[str, Floor]) -> dict[str, dict[str, float]]:
@@ -198,6 +210,9 @@ def compare(
     try:
         values, intervals = (list(column) for column in zip(*(row_seconds(id, data, seeds) for id in ids), strict=True))
         (_, fits), (_, rest) = run.each((0, 1), [sum(values), sum(intervals)])
+        if isinstance(data.test, LazyPart):
+            cache = {} if cache is None else cache
+            evaluate_together(data, ids, seeds, cache, bins=bins, settings=settings, device=device, run=fits)
         for id, part in fits.each(ids, values):
             results[id] = point_values(
                 id, data, seeds, bins=bins, settings=(settings or {}).get(id), device=device, run=part, cache=cache
@@ -216,16 +231,24 @@ def compare(
         comparison.notices.append("Stopped early: methods are missing, and no paired test was made.")
         comparison.floor = results["vanilla"].floor if "vanilla" in results else {}
         return comparison
-    return summarise(data, results, metric=metric, bins=bins)
+    return summarise(data, results, metric=metric, bins=bins, cache=cache)
 
 
-def summarise(data: LogitSet, results: dict[str, MethodResult], *, metric: str = "ece", bins: int = 15) -> Comparison:
+def summarise(
+    data: LogitSet,
+    results: dict[str, MethodResult],
+    *,
+    metric: str = "ece",
+    bins: int = 15,
+    cache: FitCache | None = None,
+) -> Comparison:
     """The leaderboard of finished rows, with the uncalibrated model's floors and the methods tied with the best."""
     comparison = ranked(data, results, metric, bins)
     contenders = {id: row for id, row in comparison.available.items() if math.isfinite(row.mean(metric))}
     if not contenders:
         return comparison
-    reference = results.get("vanilla") or evaluate_method("vanilla", data, 1, bins=bins)
+    reference = results.get("vanilla") or evaluate_method("vanilla", data, 1, bins=bins, cache=cache)
+    comparison.model = reference
     comparison.floor = reference.floor
     comparison.model_losses = {loss: reference.mean(loss) for loss in IMPROVED}
     label = METRICS[metric].label

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from smart_core.data.logitset import LogitSet
 from smart_core.data.simulate import simulate_set
@@ -13,7 +14,7 @@ from smart_core.experiments.cost import evaluation_seconds, fit_seconds, interva
 from smart_core.experiments.running import fit_method, seeds_for, unavailable
 
 REFERENCE_SECONDS = 0.035
-"""What the fit that `machine_factor` times takes on one quiet core of the reference machine."""
+"""Duration of the fit that `machine_factor` times, on one quiet core of the reference machine."""
 
 
 def row_seconds(id: str, data: LogitSet, seeds: int = 5, *, cached: int = 0) -> tuple[float, float]:
@@ -49,17 +50,28 @@ def within(seconds: float, ids: Sequence[str], data: LogitSet, seeds: int = 5) -
 def machine_factor() -> float:
     """Measure how many times as long as on the reference machine a fit takes here and now, beside whatever else runs.
 
-    This takes about 0.1 seconds, too short for the scheduler to give other processes their share, so the number of
-    processes that wait for a core counts too, where the system knows it.
+    This takes about 0.15 seconds, too short for the scheduler to give other processes their share, so the number of
+    processes that compete for the cores counts too, where the system knows it.
     """
     data = _reference_data()
     start, cpu = time.perf_counter(), time.thread_time()
     for seed in range(3):
         fit_method("smart", data, seed=seed)
     wall, cpu = (time.perf_counter() - start) / 3, (time.thread_time() - cpu) / 3
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    shared = cpu * max(1.0, (load + 1.0) / (os.cpu_count() or 1))
+    shared = cpu * max(1.0, (_others_running() + 1.0) / (os.cpu_count() or 1))
     return max(wall, shared) / REFERENCE_SECONDS
+
+
+def _others_running() -> float:
+    """Return how many other threads run or wait for a core: now where Linux counts them, else over the last minute."""
+    try:
+        counts = []
+        for _ in range(10):
+            time.sleep(0.005)
+            counts.append(int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1)
+        return sum(counts) / len(counts)
+    except (OSError, ValueError, IndexError):
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,7 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
@@ -50,11 +50,15 @@ def figure(metric: str, mean: float, std: float = math.nan) -> str:
     return metric_number(metric, mean) + spread
 
 
-def table(caption: str, label: str, columns: str, header: Sequence[str], body: Sequence[str]) -> str:
-    """A whole table environment."""
+def table(
+    caption: str, label: str, columns: str, header: Sequence[str], body: Sequence[str], *, wide: bool = False
+) -> str:
+    """A whole table environment; a wide one spans both columns of a page, in small type."""
+    kind = "table*" if wide else "table"
     lines = [
-        r"\begin{table}[t]",
+        rf"\begin{{{kind}}}[t]",
         r"\centering",
+        *([r"\tiny", r"\setlength{\tabcolsep}{2pt}"] if wide else []),
         rf"\caption{{{caption}}}",
         rf"\label{{{label}}}",
         rf"\begin{{tabular}}{{{columns}}}",
@@ -64,6 +68,6 @@ def table(caption: str, label: str, columns: str, header: Sequence[str], body: S
         *body,
         r"\bottomrule",
         r"\end{tabular}",
-        r"\end{table}",
+        rf"\end{{{kind}}}",
     ]
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -15,18 +15,21 @@ import numpy as np
 from smart_core import __version__
 from smart_core.calibrators import get, method_named
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import LogitSet
-from smart_core.evaluation import CALIBRATION_ERRORS, DETAILS, HEADLINE, METRICS, Evaluation, evaluate
+from smart_core.evaluation import CALIBRATION_ERRORS, DETAILS, HEADLINE, METRICS, Evaluation
 from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
+from smart_core.experiments.streaming import CLASSWISE_UP_TO, evaluate_all, evaluate_one
+from smart_core.metrics.classwise import ClasswiseCells
 from smart_core.metrics.uncertainty import Floor, Interval, interval, noise_floor
 from smart_core.progress import Run, attempt
 
 CELLS_KEPT_UP_TO = 2000
 """Classes up to which a row keeps the classwise sums of its first seed: 8 kB per class."""
 
-FITTED, EVALUATED = 0.9, 0.9
-"""Share of a seed's progress after its fit, and of a row's after its point values."""
+FITTED = 0.9
+"""Share of a seed's progress after its fit."""
 
 CLASSWISE = "cece"
 """The metric of the classwise sums."""
@@ -49,6 +52,13 @@ def fit_key(data: LogitSet, method: str, settings: Settings | None = None, seed:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def changed_settings(calibrator: Calibrator) -> Settings:
+    """The settings that are not at their defaults, but the seed and the device."""
+    defaults = {item.name: item.default for item in calibrator.settings() if item.name not in ("seed", "device")}
+    given = calibrator.settings_dict()
+    return {name: json_value(given[name]) for name, default in defaults.items() if given[name] != default}
+
+
 @dataclass(eq=False)
 class MethodResult:
     """One row of the leaderboard."""
@@ -64,7 +74,7 @@ class MethodResult:
     values: dict[str, list[float]] = field(default_factory=dict)
     """Metric -> its value for each seed."""
     intervals: dict[str, Interval] = field(default_factory=dict)
-    """Metric -> 95 % interval of the population value over test samples; ends averaged over seeds."""
+    """Metric -> 95% interval of the population value over test samples; ends averaged over seeds."""
     floor: dict[str, Floor] = field(default_factory=dict)
     """Binned metric -> what a perfectly calibrated model with these confidences would show."""
     notices: list[str] = field(default_factory=list)
@@ -99,7 +109,7 @@ class MethodResult:
         return (math.nan, math.nan) if known is None else (known.low, known.high)
 
     def floor_q95(self, metric: str) -> float:
-        """The 95 % quantile of the noise floor; NaN for a metric without one."""
+        """The 95% quantile of the noise floor; NaN for a metric without one."""
         return self.floor[metric].q95 if metric in self.floor else math.nan
 
     def figures(self, metric: str) -> dict[str, float]:
@@ -122,20 +132,10 @@ def evaluate_method(
     *,
     bins: int = 15,
     settings: Settings | None = None,
-    device: str = "auto",
-    run: Run | None = None,
     cache: FitCache | None = None,
 ) -> MethodResult:
-    """One row: fits over seeds, metrics, intervals and floors.
-
-    Each seed's fit is taken from `cache` where it has one, and stored there as soon as it is evaluated, so that a row
-    that was cancelled, or is asked for again, fits only what is new. A seed that fails is left out, with a notice; the
-    row is unavailable only if every seed fails.
-    """
-    run = run or Run()
-    first, then = run.part(0.0, EVALUATED), run.part(EVALUATED, 1.0)
-    row = point_values(id, data, seeds, bins=bins, settings=settings, device=device, run=first, cache=cache)
-    return with_intervals(row, bins=bins, run=then)
+    """One row: `point_values`, then `with_intervals`."""
+    return with_intervals(point_values(id, data, seeds, bins=bins, settings=settings, cache=cache), bins=bins)
 
 
 def point_values(
@@ -149,7 +149,12 @@ def point_values(
     run: Run | None = None,
     cache: FitCache | None = None,
 ) -> MethodResult:
-    """The row of `evaluate_method` without intervals and floors, apart from those that need classwise sums."""
+    """One row without intervals and floors, apart from those that need classwise sums: fits over seeds and metrics.
+
+    Each seed's fit is taken from `cache` where it has one, and stored there as soon as it is evaluated, so that a row
+    that was cancelled, or is asked for again, fits only what is new. A seed that fails is left out, with a notice; the
+    row is unavailable only if every seed fails.
+    """
     run = run or Run()
     reason = unavailable(id, data)
     if reason is not None:
@@ -205,18 +210,66 @@ def _one_seed(
         fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FITTED))
     else:
         fit, evaluation = Fit(*known[:2]), known[2]
-        if data.kind == "confidence" or (evaluation.cells is not None and evaluation.cells.bins == bins):
+        if _is_whole(evaluation, data, bins):
             return fit, evaluation
     run.tick(FITTED, f"{fit.calibrator.label}: evaluating seed {seed}")
-    evaluation = evaluate(fit.calibrator, data.test, bins=bins, run=Run(cancel=run.cancel))
+    evaluation = evaluate_one(fit.calibrator, data.test, bins=bins, run=Run(cancel=run.cancel))
     if cache is not None:
         cache[key] = (fit.calibrator, fit.seconds, bounded(evaluation, seed))
     return fit, evaluation
 
 
+def _is_whole(evaluation: Evaluation, data: LogitSet, bins: int) -> bool:
+    """Whether nothing was dropped of a cached evaluation that its row needs."""
+    if data.kind != "logits" or (isinstance(data.test, LazyPart) and data.classes > CLASSWISE_UP_TO):
+        return True
+    return evaluation.cells is not None and evaluation.cells.bins == bins
+
+
+def evaluate_together(
+    data: LogitSet,
+    ids: Sequence[str],
+    seeds: int,
+    cache: FitCache,
+    *,
+    bins: int = 15,
+    settings: Mapping[str, Settings] | None = None,
+    device: str = "auto",
+    run: Run | None = None,
+) -> None:
+    """Fill the cache with the fits of many methods, evaluated in one pass over a lazy test part.
+
+    What fails is left out: `point_values` meets the same error and has it as its reason. The uncalibrated model is
+    always among the methods, because every comparison needs it.
+    """
+    run = run or Run()
+    fits, keys = [], []
+    _ = data.validation.for_fit  # a shard that cannot be read is an error of the set, not of a method
+    for id, span in run.part(0.0, 0.5).each(list(dict.fromkeys(["vanilla", *ids]))):
+        if unavailable(id, data) is not None:
+            continue
+        own = {"device": device, **(settings or {}).get(id, {})}
+        for seed, part in span.each(seeds_for(id, seeds)):
+            key = fit_key(data, id, own, seed)
+            if key in cache and _is_whole(cache[key][2], data, bins):
+                continue
+            fit = attempt(partial(fit_method, id, data, seed=seed, settings=own, device=device, run=part))
+            if isinstance(fit, Fit):
+                fits.append(fit)
+                keys.append(key)
+    found = evaluate_all([fit.calibrator for fit in fits], data.test, bins=bins, run=run.part(0.5, 1.0))
+    for key, fit, evaluation in zip(keys, fits, found, strict=True):
+        if isinstance(evaluation, Evaluation):
+            cache[key] = fit.calibrator, fit.seconds, evaluation
+
+
 def bounded(evaluation: Evaluation, seed: int) -> Evaluation:
-    """What is kept of an evaluation: classwise sums only for the first seed, and up to `CELLS_KEPT_UP_TO` classes."""
-    keeps = seed == 0 and evaluation.cells is not None and evaluation.cells.classes <= CELLS_KEPT_UP_TO
+    """What is kept of an evaluation: classwise sums only for the first seed, and up to `CELLS_KEPT_UP_TO` classes.
+
+    Those of a lazy part, which have no groups for intervals, are not kept.
+    """
+    cells = evaluation.cells
+    keeps = seed == 0 and isinstance(cells, ClasswiseCells) and cells.classes <= CELLS_KEPT_UP_TO
     return evaluation if keeps else evaluation.without_cells()
 
 
@@ -239,6 +292,9 @@ def _measure(
     """Add one seed's intervals to the lists, and the first seed's floors to the row; a failure is a notice."""
     for number, name in enumerate(intervals):
         if not METRICS[name].known(evaluation):
+            continue
+        if name == CLASSWISE and not isinstance(evaluation.cells, ClasswiseCells):
+            row.notices.append("No interval of cwECE: it needs sums over groups of samples, which shards do not give.")
             continue
         label, floor = METRICS[name].label, None
         run.tick(number / len(intervals), f"{row.label}: interval of {label}")

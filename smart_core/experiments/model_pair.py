@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError
-from smart_core.evaluation import HEADLINE, Evaluation, evaluate
+from smart_core.evaluation import HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import fit_method
 from smart_core.metrics.uncertainty import Difference, paired_difference
 from smart_core.progress import Run
 from smart_core.types import IntArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(eq=False)
@@ -29,7 +26,7 @@ class ModelPair(Result):
     """The calibrator that each model was given, fitted on its own validation part."""
     evaluations: tuple[Evaluation, Evaluation]
     differences: dict[str, Difference]
-    """Metric -> first minus second, with its 95 % interval."""
+    """Metric -> first minus second, with its 95% interval."""
 
     @property
     def disagreeing(self) -> IntArray:
@@ -39,10 +36,8 @@ class ModelPair(Result):
         gap = np.abs(np.asarray(first.confidence[rows], dtype=np.float64) - second.confidence[rows])
         return rows[np.argsort(-gap, kind="stable")]
 
-    def to_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        records = [
+    def records(self) -> list[dict[str, Any]]:
+        return [
             {
                 "metric": name,
                 self.names[0]: self.evaluations[0].metric(name),
@@ -54,7 +49,6 @@ class ModelPair(Result):
             }
             for name, found in self.differences.items()
         ]
-        return pd.DataFrame(records)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -73,7 +67,7 @@ def same_test_labels(first: LogitSet, second: LogitSet) -> bool:
 def compare_models(
     first: LogitSet, second: LogitSet, method: str = "vanilla", *, bins: int = 15, run: Run | None = None
 ) -> ModelPair:
-    """Evaluate two models on the test samples they share, and test every metric of the leaderboard but the classwise.
+    """Evaluate two models on the test samples they share, and test every metric of the leaderboard.
 
     With `method`, each is calibrated first, on its own validation part.
 
@@ -93,8 +87,9 @@ def compare_models(
     evaluations = []
     for number, data in enumerate((first, second)):
         fit = fit_method(method, data, run=run.part(number / 2, number / 2 + 0.4))
-        evaluations.append(evaluate(fit.calibrator, data.test, bins=bins, classwise=False))
+        evaluations.append(evaluate(fit.calibrator, data.test, bins=bins))
     a, b = evaluations
-    differences = {name: paired_difference(name, a, b, bins=bins) for name in HEADLINE if name != "cece"}
+    names = [name for name in HEADLINE if METRICS[name].known(a) and METRICS[name].known(b)]
+    differences = {name: paired_difference(name, a, b, bins=bins) for name in names}
     run.tick(1.0, "done")
     return ModelPair((first.name, second.name), method, (a, b), differences)

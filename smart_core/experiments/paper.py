@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from smart_core.errors import SmartError
 from smart_core.experiments.results import SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
+from smart_core.formatting import join_words
 
 Table = TypeVar("Table", bound=SeedTable)
 
@@ -32,6 +33,14 @@ cece_compare_with_training_time_methods nll_compare_with_training_time_methods h
 """
 NUMBERS = {label: number for number, label in enumerate(LABELS.split(), start=2)}
 """Label of a table -> its number in the paper."""
+
+PLACES = {
+    "subsec:margin_motivation": "Section 3.2",
+    "thm:Charbonnier_controls_smce": "Theorem 3.1",
+    "subsec:confidence-relation": "Appendix A.1",
+    "subsec:hyperparameter_sensitivity": "Appendix J.2",
+}
+"""Label of a section or theorem -> where it is in the paper."""
 
 ALIASES = {"ImageNet": "ImageNet-1K", "ImageNet-Sketch": "ImageNet-S"}
 """The paper's other names of a data set -> the one used here."""
@@ -53,7 +62,7 @@ class PaperValue:
     dataset: str
     model: str
     variant: str
-    """What else was varied: `trained on NLL`, `objective=mse`, `indicator=entropy`, `sigma=0.05 delta=0.001`."""
+    """Other conditions: `trained on NLL`, `objective=mse`, `indicator=entropy`, `sigma=0.05 delta=0.001`."""
     method: str
     """The id of the method here; `uwg`, `dfl` and `mdca` are training-time methods, which are not here."""
     metric: str
@@ -84,7 +93,7 @@ class Tension:
     """Labels of the tables and sections that it rests on."""
 
     def __str__(self) -> str:
-        return f"{self.text} ({', '.join(self.tables)})"
+        return f"{self.text} ({join_words([table_name(label) for label in self.tables])})"
 
 
 @dataclass(eq=False)
@@ -108,12 +117,12 @@ def rows(**fields: str) -> tuple[PaperValue, ...]:
 
 
 def table_name(label: str) -> str:
-    """The name of a table as the paper prints it.
+    """The name of a table, section or theorem as the paper prints it.
 
     >>> table_name("hyperparam_resnet50")
     'Table 14'
     """
-    return f"Table {NUMBERS[label]}" if label in NUMBERS else label
+    return f"Table {NUMBERS[label]}" if label in NUMBERS else PLACES.get(label, label)
 
 
 def models() -> tuple[Model, ...]:

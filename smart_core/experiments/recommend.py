@@ -1,10 +1,10 @@
 """Which method of a comparison to deploy, by one rule.
 
 1. A method is out if its NLL or Brier score is worse than the model's own, or its accuracy lower, beyond noise (paired
-   test on the same samples, 95 %), and if it improves nothing beyond noise.
+   test on the same samples, 95%), and if it improves nothing beyond noise.
 2. Of the others, those remain whose calibration error the paired test cannot tell from the lowest.
 3. Of those that keep every prediction, those remain whose NLL and Brier score the test cannot tell from the lowest; a
-   difference below 0.5 % of the score decides nothing. The one with the fewest parameters is recommended.
+   difference below 0.5% of the score decides nothing. The one with the fewest parameters is recommended.
 4. One of step 2 that may change predictions takes its place if it has a higher accuracy, a lower NLL and a lower Brier
    score than it, all beyond noise, or if no method that keeps predictions is left.
 
@@ -59,15 +59,15 @@ class Recommendation:
     metric: str
     """The calibration error that decided."""
     gain: str
-    """What it changes: calibration error and NLL before and after."""
+    """Its effect: calibration error and NLL before and after."""
     choice: str
     """Why this method and not another; empty where there is no other."""
     cost: str
     """Parameters, time of the fit, and whether predictions change."""
     alternative: str
-    """Which other method raises the accuracy, or has a lower NLL but may change predictions; empty if none does."""
+    """Another method that raises the accuracy, or has a lower NLL but may change predictions; empty if none does."""
     warning: str
-    """Which methods worsen the model's NLL or Brier score; empty if none does."""
+    """Methods that worsen the model's NLL or Brier score; empty if none does."""
     against_model: Mapping[str, AgainstModel] = field(default_factory=dict)
     """Every method that has values, against the uncalibrated model."""
 
@@ -103,7 +103,7 @@ def recommend(comparison: Comparison) -> Recommendation:
     bins = comparison.bins
     metric = comparison.metric if comparison.metric in CALIBRATION_ERRORS else "ece"
     rows = {id: row for id, row in comparison.available.items() if row.evaluations and math.isfinite(row.mean(metric))}
-    model = rows.get("vanilla") or evaluate_method("vanilla", comparison.data, 1, bins=bins)
+    model = rows.get("vanilla") or comparison.model or evaluate_method("vanilla", comparison.data, 1, bins=bins)
     rows = {"vanilla": model, **rows}
     if metric == "cece" and any(row.typical(metric).cells is None for row in rows.values()):
         metric = "ece"
@@ -221,16 +221,17 @@ class _Choice:
             return ""
         if others:
             named = join_words(others) if len(others) < 4 else f"{len(others)} others"
-            are = "is" if len(others) == 1 else "are"
-            parts.append(f"{named} {are} as good within noise; {self.rows[chosen].label} is the simplest.")
+            are, have = ("is", "has") if len(others) == 1 else ("are", "have")
+            own = self.rows[chosen].parameters
+            larger = all(self.rows[id].parameters > own for id in equals if id != chosen)
+            parts.append(f"{named} {are} as good within noise{f' and {have} more parameters' if larger else ''}.")
         elif rivals and instead_of is None:
-            parts.append(f"Its NLL and Brier score are the best of the methods that are tied by {label}.")
+            parts.append(f"Of the methods tied by {label}, {self.rows[chosen].label} has the best NLL and Brier score.")
         lowest = min(self.eligible, key=lambda id: self.rows[id].mean(self.metric))
-        if self.rows[lowest].mean(self.metric) < self.rows[chosen].mean(self.metric) and lowest != chosen:
+        lower = self.rows[lowest].mean(self.metric) < self.rows[chosen].mean(self.metric)
+        if lower and lowest not in (chosen, *equals):
             within = ", a difference within noise" if self.beats(lowest, chosen, self.metric) == 0 else ""
-            parts.append(
-                f"The lowest {label} is that of {self.rows[lowest].label}, {self.value(lowest, self.metric)}{within}."
-            )
+            parts.append(f"{self.rows[lowest].label} has a lower {label}, {self.value(lowest, self.metric)}{within}.")
         return " ".join(parts)
 
     def cost(self, chosen: str) -> str:
@@ -240,7 +241,7 @@ class _Choice:
         changed = float(np.mean(self.typical[chosen].prediction != self.typical["vanilla"].prediction))
         kept = "keeps every prediction" if row.keeps_top1 else f"changes {percent(changed)} of the predictions"
         time = duration(row.fit_seconds) if row.fit_seconds >= 0.1 else f"under {duration(0.1)}"
-        return f"It has {plural(row.parameters, 'parameter')}, is fitted in {time} and {kept}."
+        return f"{row.label} has {plural(row.parameters, 'parameter')}, fits in {time} and {kept}."
 
     def alternative(self, chosen: str) -> str:
         label, changing = METRICS[self.metric].label, [id for id in self.eligible if not self.rows[id].keeps_top1]

@@ -1,4 +1,4 @@
-"""What experiments return: plain results that become a DataFrame, JSON and a figure; mean and spread over seeds."""
+"""Results of experiments, which convert to a DataFrame, JSON and a figure; mean and spread over seeds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,19 @@ if TYPE_CHECKING:
 class Result(ABC):
     """A finished experiment."""
 
+    keys: ClassVar[tuple[str, ...]] = ()
+    """The columns that a table without rows has."""
+
     @abstractmethod
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of the tidy table."""
+
     def to_frame(self) -> pd.DataFrame:
         """The result as a tidy table."""
+        import pandas as pd
+
+        records = self.records()
+        return pd.DataFrame(records, columns=None if records else list(self.keys))
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -192,11 +202,9 @@ class SeedTable(Result):
             "reasons": self.reasons_list(),
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
+    def records(self) -> list[dict[str, Any]]:
         over_seeds = {name: self.over_seeds(name) for name in self.metrics}
-        records = [
+        return [
             {
                 self.row_name: row,
                 self.column_name: column,
@@ -207,4 +215,3 @@ class SeedTable(Result):
             for i, row in enumerate(self.rows)
             for j, column in enumerate(self.columns)
         ]
-        return pd.DataFrame(records)

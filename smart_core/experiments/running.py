@@ -1,4 +1,4 @@
-"""What every experiment does: check its arguments, fit on validation, evaluate on labelled parts, fill a table."""
+"""Steps common to all experiments: check the arguments, fit on validation, evaluate on labelled parts, fill a table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smart_core.calibrators import get, method_named
-from smart_core.calibrators.base import EVERY_CLASS, TWO_CLASSES, Calibrator
+from smart_core.calibrators.base import EVERY_CLASS, REDUCED, TWO_CLASSES, Calibrator
+from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError
-from smart_core.evaluation import METRICS, evaluate
+from smart_core.evaluation import METRICS, Evaluation
 from smart_core.experiments.cost import BATCHED, evaluation_seconds, fit_seconds
 from smart_core.experiments.smart_batch import Metrics, SmartBatch
 from smart_core.experiments.smart_batch import Settings as Settings
+from smart_core.experiments.streaming import evaluate_all, evaluate_one, passes
 from smart_core.metrics.binning import check_bins
 from smart_core.progress import Run, attempt
 
@@ -126,14 +128,19 @@ def fit_part(
 
 def unavailable(id: str, data: LogitSet) -> str | None:
     """Why a method cannot run on this data, or None if it can."""
-    arrays = {
-        "logits": data.kind == "logits",
-        EVERY_CLASS: not (data.validation.ragged or data.test.ragged),
-        "features": data.validation.features is not None and data.test.features is not None,
-        "head": data.head is not None,
-        TWO_CLASSES: data.classes == 2,
+    return method_named(id).missing(available([data.validation, data.test], data.head))
+
+
+def available(parts: Sequence[Part], head: Head | None) -> dict[str, bool]:
+    """What methods may need, and whether these parts of one set have it."""
+    return {
+        "logits": parts[0].kind == "logits",
+        REDUCED: parts[0].kind == "reduced",
+        EVERY_CLASS: not any(part.ragged for part in parts),
+        "features": all(part.features is not None for part in parts),
+        "head": head is not None,
+        TWO_CLASSES: parts[0].classes == 2,
     }
-    return method_named(id).missing(arrays)
 
 
 def seeds_for(id: str, seeds: int) -> range:
@@ -197,14 +204,22 @@ def fill(
         calibrator.check_settings()
         if data.kind == "confidence" and not calibrator.top_label:
             raise CalibrationError(f"{calibrator.label} needs logits; {data.name} holds confidences alone.")
+        if data.kind == "reduced":
+            calibrator.check_reduced(data.classes)
     jobs = [job for job in jobs if not all(job.table.finished(job.row, column, job.seeds) for column in job.targets)]
     run = run or Run()
     batch = SmartBatch(data, bins, device)
-    groups = [(one, list(some)) for one, some in groupby(jobs, lambda job: _fits_batch(job, data, batch))]
-    weights = [sum(_seconds(job, data, together) for job in group) for together, group in groups]
+    groups = [(way, list(some)) for way, some in groupby(jobs, lambda job: _way(job, data, batch))]
+    weights = [sum(_seconds(job, data, way == "batch") for job in group) for way, group in groups]
     try:
-        for (together, group), span in run.each(groups, weights):
-            for job in _do_together(group, batch, span) if together else _do_singly(group, data, bins, device, span):
+        for (way, group), span in run.each(groups, weights):
+            if way == "batch":
+                finished = _do_together(group, batch, span)
+            elif way == "pass":
+                finished = _do_in_passes(group, data, batch, bins, device, span)
+            else:
+                finished = _do_singly(group, data, bins, device, span)
+            for job in finished:
                 if on_cell is not None:
                     on_cell(job.table, job.row, job.column)
     except Cancelled:
@@ -220,10 +235,44 @@ def _seconds(job: Job, data: LogitSet, together: bool = False) -> float:
     return len(job.seeds) * (one + evaluations * (BATCHED if together else 1.0))
 
 
-def _fits_batch(job: Job, data: LogitSet, batch: SmartBatch) -> bool:
-    """Whether a job fits on the set's own validation part, is evaluated on its test part, and can join a batch."""
+def _way(job: Job, data: LogitSet, batch: SmartBatch) -> str:
+    """How a job is done: in a `batch` of SMART, in a `pass` over shards with others, or `single`."""
     own = job.validation is None and len(job.targets) == 1 and job.targets[job.column] is data.test
-    return own and batch.takes(job.method, job.settings)
+    if own and isinstance(data.test, LazyPart):
+        return "pass"
+    return "batch" if own and batch.takes(job.method, job.settings) else "single"
+
+
+def _do_in_passes(
+    jobs: Sequence[Job], data: LogitSet, batch: SmartBatch, bins: int, device: str, run: Run
+) -> Iterator[Job]:
+    """The jobs in order: all fits first, then as many evaluations in one pass over the shards as memory allows."""
+    first, then = run.part(0.0, 0.3), run.part(0.3, 1.0)
+    asked = [(job, seed) for job in jobs for seed in job.seeds]
+    if all(batch.takes(job.method, job.settings) for job in jobs):
+        fits: list[Calibrator | Exception] = list(
+            batch.fits([{"seed": seed, **job.settings} for job, seed in asked], first)
+        )
+    else:
+        found = [attempt(partial(_fit, job, data, seed, device, span)) for (job, seed), span in first.each(asked)]
+        fits = [fit if isinstance(fit, Exception) else fit.calibrator for fit in found]
+    good = [fit for fit in fits if isinstance(fit, Calibrator)]
+    values: dict[int, Metrics | Exception] = {}
+    for rows, span in then.each(list(passes(good, data.test))):
+        for fit, evaluation in zip(good[rows], evaluate_all(good[rows], data.test, bins=bins, run=span), strict=True):
+            values[id(fit)] = _values(evaluation, jobs[0].table, bins)
+    results = iter(fits)
+    for job in jobs:
+        for seed in job.seeds:
+            one = next(results)
+            job.write(job.column, seed, one if isinstance(one, Exception) else values[id(one)])
+        yield job
+
+
+def _values(evaluation: Evaluation | Exception, table: SeedTable, bins: int) -> Metrics | Exception:
+    if isinstance(evaluation, Exception):
+        return evaluation
+    return {name: METRICS[name].value(evaluation, bins) for name in table.metrics}
 
 
 def _do_together(jobs: Sequence[Job], batch: SmartBatch, run: Run) -> Iterator[Job]:
@@ -264,5 +313,5 @@ def _fit(job: Job, data: LogitSet, seed: int, device: str, run: Run) -> Fit:
 
 
 def _metrics(job: Job, calibrator: Calibrator, target: Part, bins: int, run: Run) -> Metrics:
-    evaluation = evaluate(calibrator, target, bins=bins, run=Run(cancel=run.cancel))
+    evaluation = evaluate_one(calibrator, target, bins=bins, run=Run(cancel=run.cancel))
     return {name: METRICS[name].value(evaluation, bins) for name in job.table.metrics}

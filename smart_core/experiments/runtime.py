@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smart_core.calibrators import method_named, select
 from smart_core.data.logitset import LogitSet
@@ -13,9 +13,6 @@ from smart_core.errors import Cancelled
 from smart_core.experiments.results import OverSeeds, Result
 from smart_core.experiments.running import check_count, failure, fit_method, unavailable
 from smart_core.progress import CancelToken, Progress, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(eq=False)
@@ -39,10 +36,8 @@ class Runtime(Result):
             "complete": self.complete,
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        rows = [
+    def records(self) -> list[dict[str, Any]]:
+        return [
             {
                 "method": id,
                 "label": method_named(id).label,
@@ -50,7 +45,6 @@ class Runtime(Result):
             }
             for id, times in self.to_dict()["methods"].items()
         ]
-        return pd.DataFrame(rows)
 
 
 def mean_and_std(seconds: Sequence[float]) -> dict[str, float]:
@@ -102,6 +96,6 @@ def _times(id: str, data: LogitSet, seed: int, device: str, run: Run) -> tuple[f
     """Seconds of one fit and of applying it to test."""
     fit = fit_method(id, data, seed=seed, device=device, run=run)
     begin = time.perf_counter()
-    for _ in fit.calibrator.stream(data.test.logits, features=data.test.features):
+    for _ in fit.calibrator.stream_rows(data.test.logits, features=data.test.features):
         run.tick(1.0, f"applying {fit.calibrator.label}")
     return fit.seconds, time.perf_counter() - begin

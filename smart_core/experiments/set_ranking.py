@@ -34,7 +34,7 @@ class Friedman:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Methods compared over data sets; arrays are in the order of `methods`, intervals have the level 95 %."""
+    """Methods compared over data sets; arrays are in the order of `methods`, intervals have the level 95%."""
 
     methods: tuple[str, ...]
     sets: int
@@ -53,7 +53,7 @@ class Ranking:
     friedman: Friedman | None
     """None below three methods or two sets, and where every method ties with every other on every set."""
     critical_difference: float
-    """Two methods whose mean ranks differ by less cannot be told apart by Nemenyi's test at 5 %; NaN below two sets."""
+    """Two methods whose mean ranks differ by less cannot be told apart by Nemenyi's test at 5%; NaN below two sets."""
 
     def cliques(self) -> list[tuple[str, ...]]:
         """The largest groups of methods that Nemenyi's test cannot tell apart, best first: the bars of a critical

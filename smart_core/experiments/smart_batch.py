@@ -1,4 +1,4 @@
-"""SMART fitted many times to the same data: what the fits share is computed once, and they run side by side.
+"""SMART fitted many times to the same data: shared input is computed once, and the fits run side by side.
 
 Each fit is the one that `fit_method` would make, bit for bit; which thread it runs in makes no difference. Evaluating a
 fit takes one pass of compiled loops over the test logits and makes no N x K matrix.
@@ -6,9 +6,9 @@ fit takes one pass of compiled loops over the test logits and makes no N x K mat
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,10 +24,12 @@ from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.ragged import filled
 from smart_core.kernels.threads import share_each
 from smart_core.metrics.binning import bin_edges
+from smart_core.metrics.classwise import ClasswiseHistogram
 from smart_core.progress import Run, attempt
 
 Settings = dict[str, Any]
 Metrics = dict[str, float]
+T = TypeVar("T")
 
 PIECE = 1 << 22
 """Logits between two looks at the cancel token."""
@@ -43,10 +45,10 @@ class SmartBatch:
 
     def takes(self, method: str, settings: Settings) -> bool:
         """Whether the compiled loops can make these fits; all others are made one by one."""
-        if method != "smart" or not kernels.enabled or not kernels.installed():
+        if self.data.kind == "reduced" or method != "smart" or not kernels.enabled or not kernels.installed():
             return False
         smart = self._smart(settings)
-        whole = smart.batch_size is None or smart.batch_size >= len(self.data.validation)
+        whole = smart.batch_size is None or smart.batch_size >= len(self.data.validation.for_fit)
         known = smart.objective == "charbonnier" and smart.layers == 1 and smart.indicator != "all_logits"
         return whole and known and resolve_device(smart.device).type == "cpu"
 
@@ -54,34 +56,46 @@ class SmartBatch:
         """The metrics of one fit per settings, or the error it raised, in order and as they are finished."""
 
         def one(chosen: Settings) -> Metrics:
-            smart, own_run = self._smart(chosen), Run(cancel=run.cancel)
-            smart.fit_reading(self._readings[_key(smart)], own_run)
-            return self._evaluators[smart.indicator].metrics(smart, own_run)
+            own_run = Run(cancel=run.cancel)
+            return self._evaluators[self._smart(chosen).indicator].metrics(self._fit(chosen, own_run), own_run)
 
-        error = attempt(partial(self._read, settings, run.part(0.0, 0.02)))
+        yield from self._each(one, settings, run, evaluators=True)
+
+    def fits(self, settings: Sequence[Settings], run: Run) -> Generator[SMART | Exception]:
+        """One fit per settings, or the error it raised, in order and as they are finished."""
+        yield from self._each(lambda chosen: self._fit(chosen, Run(cancel=run.cancel)), settings, run, evaluators=False)
+
+    def _each(
+        self, one: Callable[[Settings], T], settings: Sequence[Settings], run: Run, evaluators: bool
+    ) -> Generator[T | Exception]:
+        error = attempt(partial(self._read, settings, run.part(0.0, 0.02), evaluators))
         if error is not None:
             yield from [error] * len(settings)
             return
         fits = [partial(one, chosen) for chosen in settings]
         yield from share_each(attempt, fits, run.part(0.02, 1.0), "fitting SMART")
 
+    def _fit(self, chosen: Settings, run: Run) -> SMART:
+        smart = self._smart(chosen)
+        return smart.fit_reading(self._readings[_key(smart)], run)
+
     def _smart(self, settings: Settings) -> SMART:
         smart = get("smart", **{"device": self.device, **settings})
         assert isinstance(smart, SMART)
         return smart
 
-    def _read(self, settings: Sequence[Settings], run: Run) -> None:
+    def _read(self, settings: Sequence[Settings], run: Run, evaluators: bool) -> None:
         """What fits and evaluations share, once for each indicator and start."""
-        part = self.data.validation
+        part = self.data.validation.for_fit
         for smart in map(self._smart, settings):
             if _key(smart) not in self._readings:
                 self._readings[_key(smart)] = smart.read(smart._fit_data(part.logits, part.labels, None, None), run)
-            if smart.indicator not in self._evaluators:
+            if evaluators and smart.indicator not in self._evaluators:
                 self._evaluators[smart.indicator] = SmartEvaluator(self.data.test, smart.indicator, self.bins, run)
 
 
 def _key(smart: SMART) -> tuple[object, ...]:
-    """The settings that what training reads of the data depends on."""
+    """The settings that determine a `Reading`."""
     return smart.indicator, smart.standardize, smart.init, smart.tail
 
 
@@ -92,46 +106,47 @@ class SmartEvaluator:
         from smart_core.kernels.logit_rows import top_two
 
         self.bins = bins
-        logits = filled(to_tensor(part.logits, torch.device("cpu")))
+        logits = to_tensor(part.logits, torch.device("cpu"))
+        logits = filled(logits) if part.ragged else logits  # a copy of all rows
         self.logits = logits.contiguous().numpy()
         self.labels = np.ascontiguousarray(part.labels, dtype=np.int64)
         self.values = map_rows(INDICATORS[indicator], logits, run, "reading the test part")
         count = len(self.labels)
-        self.top, second = np.empty(count, np.float32), np.empty(count, np.float32)
+        self.top, self.second = np.empty(count, np.float32), np.empty(count, np.float32)
         self.prediction = np.empty(count, np.int64)
         for rows in self._pieces():
             run.tick(0.0, "reading the test part")
-            top_two(self.logits[rows], self.top[rows], second[rows], self.prediction[rows])
-        self.margin = self.top - second
+            top_two(self.logits[rows], self.top[rows], self.second[rows], self.prediction[rows])
+        self.margin = self.top - self.second
         self.correct = self.prediction == self.labels
 
     def metrics(self, calibrator: SMART, run: Run) -> Metrics:
         """Every metric of a fitted calibrator on the part."""
-        evaluation, classwise = self.evaluate(calibrator, run)
+        evaluation = self.evaluate(calibrator, run)
         values = {}
         for name, metric in METRICS.items():
             run.tick(0.0, "evaluating on test")
-            values[name] = classwise if name == "cece" else metric.value(evaluation, self.bins)
+            values[name] = metric.value(evaluation, self.bins)
         return values
 
-    def evaluate(self, calibrator: SMART, run: Run) -> tuple[Evaluation, float]:
-        """The evaluation, without classwise sums, and the classwise ECE."""
+    def evaluate(self, calibrator: SMART, run: Run) -> Evaluation:
+        """The evaluation, with classwise sums."""
         from smart_core.kernels.logit_rows import evaluate_rows
 
         with torch.no_grad():
             temperature = calibrator.map(self.values).numpy()
-        confidence, nll, brier = (np.empty(len(self.labels), np.float32) for _ in range(3))
-        residual = np.zeros((self.logits.shape[1], self.bins))
-        edges = bin_edges(self.bins, np.float32)
+        confidence = np.empty(len(self.labels), np.float32)
+        nll, brier = np.empty(len(self.labels)), np.empty(len(self.labels))
+        cells, edges = ClasswiseHistogram(self.logits.shape[1], self.bins), bin_edges(self.bins, np.float32)
+        cells.samples = len(self.labels)
         for rows in self._pieces():
             run.tick(0.0, "evaluating on test")
             evaluate_rows(
-                self.logits[rows], self.top[rows], self.labels[rows], temperature[rows], edges,
-                confidence[rows], nll[rows], brier[rows], residual,
+                self.logits[rows], self.top[rows], self.second[rows], self.prediction[rows], self.labels[rows],
+                temperature[rows], edges, confidence[rows], nll[rows], brier[rows],
+                cells.count, cells.sum_p, cells.sum_p2, cells.sum_y,
             )  # fmt: skip
-        wide = nll.astype(np.float64), brier.astype(np.float64)
-        evaluation = Evaluation(confidence, self.prediction, self.correct, *wide, self.margin, temperature)
-        return evaluation, float(np.abs(residual).sum() / (len(self.labels) * self.logits.shape[1]))
+        return Evaluation(confidence, self.prediction, self.correct, nll, brier, self.margin, temperature, cells)
 
     def _pieces(self) -> list[slice]:
         step = max(1, PIECE // self.logits.shape[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled
@@ -12,9 +12,6 @@ from smart_core.experiments.results import Result
 from smart_core.experiments.running import Settings, fit_method, several
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.progress import CancelToken, Progress, Run, Trace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DEFAULT_OBJECTIVES = ("nll", "softece", "charbonnier")
 
@@ -33,14 +30,12 @@ class Traces(Result):
     def to_dict(self) -> dict[str, Any]:
         return {"runs": {name: dict(trace.values) for name, trace in self.runs.items()}, "complete": self.complete}
 
-    def to_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        frames = [
-            pd.DataFrame(trace.values).assign(trained_on=name).rename_axis("epoch").reset_index()
+    def records(self) -> list[dict[str, Any]]:
+        return [
+            {"epoch": epoch, **dict(zip(trace.values, row, strict=True)), "trained_on": name}
             for name, trace in self.runs.items()
+            for epoch, row in enumerate(zip(*trace.values.values(), strict=True))
         ]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def traces(

@@ -21,7 +21,7 @@ def repair_verdict(ranked: Comparison) -> str:
         return f"{row.label}: {metric.label} {value}."
     words = f"{row.label} has the {'highest' if metric.higher_is_better else 'lowest'} {metric.label}, {value}"
     if row.mean(ranked.metric) <= row.floor_q95(ranked.metric):
-        words += ", no more than chance explains"
+        words += ", which noise alone explains"
     worse = ranked.against_model(best).warning
     words += f", but {worse}" if worse else ""
     if not ranked.tied:
@@ -31,8 +31,9 @@ def repair_verdict(ranked: Comparison) -> str:
         labels = [ranked.results[id].label for id in tied]
         named = join_words(labels) if len(labels) <= MOST_NAMED else f"{len(labels)} other methods"
         words += f"; {named} cannot be distinguished from it"
-        worse_ids = [ranked.results[id].label for id in tied if ranked.against_model(id).worse]
-        words += f", of which {join_words(worse_ids)} worsen the model's NLL, Brier or accuracy" if worse_ids else ""
+        harmful = [ranked.results[id].label for id in tied if ranked.against_model(id).worse]
+        worsen = "worsens" if len(harmful) == 1 else "worsen"
+        words += f", of which {join_words(harmful)} {worsen} the model's NLL, Brier or accuracy" if harmful else ""
     else:
         words += "; all other calibrators are worse beyond noise"
     return " ".join(part for part in (f"{words}.", _against_nothing(ranked)) if part)

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "sklearn_estimator": "CalibratedLogits",
         "torch_module": "CalibratorModule as_module",
-        "tables": "comparison_csv comparison_json comparison_latex",
+        "tables": "comparison_csv comparison_latex",
         "numpy_code": "numpy_source",
         "onnx_model": "onnx_bytes onnx_refusal save_onnx",
         "probabilities": "save_probabilities",

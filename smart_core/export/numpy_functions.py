@@ -1,4 +1,4 @@
-"""What the calibrators compute, in NumPy alone: the functions that `Calibrator.numpy_code` may call.
+"""NumPy implementations of the calibrators: the functions that `Calibrator.numpy_code` may call.
 
 An exported file carries the text of those that it needs, so each must depend on NumPy, the standard library and names
 of this module only. The ONNX graph is recorded while they run on stand-ins for arrays (`onnx_graph`), so they change

@@ -15,6 +15,7 @@ from smart_core.calibrators.base import Calibrator
 from smart_core.data.logitset import Part
 from smart_core.data.saving import Target, atomic_write
 from smart_core.errors import ExportError
+from smart_core.evaluation import evaluate
 from smart_core.progress import Run
 
 if TYPE_CHECKING:
@@ -40,16 +41,17 @@ def save_probabilities(
 
     The path's suffix is the format unless one is given. A table (csv, parquet) has one row per sample with its
     confidence, prediction, label and whether they agree; with `full`, also `prob_0`, `prob_1`, ... An npz has `probs`
-    (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. Of a part of confidences the
-    columns are the calibrated `confidence`, `correct`, and the metadata. An existing file is replaced when the new one
-    is complete.
+    (N, K) float32 and `labels`; with `full=False`, the table's columns as arrays instead. Of confidences and of reduced
+    rows, the columns are those of `confidence_columns`. An existing file is replaced when the new one is complete.
     """
     chosen = _format_of(target, format)
     run = run or Run()
     try:
         with atomic_write(target) as handle:
-            if part.confidence is not None:
-                _write_confidences(handle, calibrator, part, chosen)
+            if part.reduced and full:
+                raise ExportError("A reduced set has no probabilities of all classes; save confidences (full=False).")
+            if part.kind != "logits":
+                _write_columns(handle, confidence_columns(calibrator, part), chosen)
             elif chosen == "npz":
                 _write_npz(handle, calibrator, part, full is not False, run)
             else:
@@ -108,13 +110,19 @@ def _write_table(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bo
 
 
 def confidence_columns(calibrator: Calibrator, part: Part) -> Columns:
-    """The calibrated confidence of each sample, whether it is correct, and its group and metadata."""
+    """The calibrated confidence of each sample, whether it is correct, and its group and metadata.
+
+    Of reduced rows also the prediction and the label.
+    """
+    if part.reduced:
+        found = evaluate(calibrator, part)
+        own = {"confidence": found.confidence, "prediction": found.prediction, "label": part.labels}
+        return {**own, "correct": found.correct, **part.columns}
     others = {name: values for name, values in part.columns.items() if name not in ("confidence", "correct")}
     return {"confidence": calibrator.predict_confidence(part.confidence), "correct": part.correct, **others}
 
 
-def _write_confidences(handle: IO[bytes], calibrator: Calibrator, part: Part, format: Format) -> None:
-    columns = confidence_columns(calibrator, part)
+def _write_columns(handle: IO[bytes], columns: Columns, format: Format) -> None:
     if format == "npz":
         np.savez_compressed(handle, **columns)  # type: ignore[arg-type]
         return

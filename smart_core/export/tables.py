@@ -1,4 +1,4 @@
-"""A leaderboard as CSV, JSON, and a LaTeX table in the layout of calibration papers (booktabs)."""
+"""A leaderboard as CSV, and as a LaTeX table in the layout of calibration papers (booktabs)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from smart_core.experiments.latex import NOTHING, escaped, heading
 
 CAPTION = (
     r"Measured on test, mean $\pm$ standard deviation over seeds; a figure without one does not depend on the seed. "
-    r"The best mean is bold{tied}. {floor}: the 95\,\% quantile of what a perfectly calibrated model with the "
+    r"The best mean is bold{tied}. {floor}: the 95\% quantile of what a perfectly calibrated model with the "
     r"uncalibrated model's confidences would show."
 )
 TRUE = (
-    r" True, 95\,\%: the range of the model's own error on unlimited data; noise adds to the measured error, which "
+    r" True, 95\%: the range of the model's own error on unlimited data; noise adds to the measured error, which "
     r"near the noise floor may lie above it."
 )
 WORSE = r" $\dagger$: an NLL, Brier score or accuracy worse than that of the uncalibrated model, beyond noise."
@@ -29,11 +29,6 @@ TIED = "; underlined are the methods that a paired test by {metric} cannot tell 
 def comparison_csv(comparison: Comparison) -> str:
     """One row per method; fractions, not per cent, in full precision."""
     return str(comparison.to_frame().to_csv(lineterminator="\n"))
-
-
-def comparison_json(comparison: Comparison) -> str:
-    """The JSON of `compare --json`."""
-    return comparison.to_json()
 
 
 def comparison_latex(
@@ -107,7 +102,7 @@ def _methods_as_rows(sets: Sequence[Comparison], metrics: Sequence[str]) -> tupl
         floors.append(_floor(one, metric))
         if _has_range(one, metric):
             columns.append({id: _range(row, metric) for id, row in one.available.items()})
-            header.append(r"true, 95\,\%")
+            header.append(r"true, 95\%")
             floors.append("")
     body = [
         latex.row([escaped(method_named(id).label) + _dagger(one, id), *(cells.get(id, NOTHING) for cells in columns)])

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib import format as npy
 
 from smart_core import __version__
 from smart_core.calibrators.base import Calibrator
@@ -23,27 +21,15 @@ from smart_core.calibrators.store import build_calibrator, calibrator_bytes
 from smart_core.data import tree
 from smart_core.data.logitset import Array, Head, LogitSet, Notice, Part
 from smart_core.data.saved import LONGEST_NAME, Saved, read_saved
-from smart_core.data.saving import Target, atomic_write
+from smart_core.data.saving import Target, atomic_write, open_member, write_npz
 from smart_core.device import resolve_device
 from smart_core.errors import CalibrationError, SmartError, WorkspaceError
-from smart_core.evaluation import Evaluation
+from smart_core.evaluation import Evaluation, build_evaluation, cell_numbers, evaluation_arrays
 from smart_core.experiments.results import Result, json_value
 from smart_core.export.workspace_file import ARRAYS, FORMAT, MANIFEST, VERSION, damaged
 from smart_core.export.workspace_schema import FIT, SCHEMA, belongs, check, check_fields
 from smart_core.metrics.classwise import ClasswiseCells
 from smart_core.progress import Trace
-
-SAMPLE = 1 << 16
-"""Bytes of an array that are compressed to see whether compressing the rest is worth the time."""
-
-WORTH = 0.75
-"""It is, if they shrink to this share or less."""
-
-LONG_AGO = (1980, 1, 1, 0, 0, 0)
-"""The date of every member: what is in a file depends on the workspace, not on the clock."""
-
-CELLS = "cells."
-"""What the names of classwise sums begin with in an evaluation's npz."""
 
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in SCHEMA if kind not in (LogitSet, Evaluation, ClasswiseCells)
@@ -52,7 +38,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 class FitRecord(NamedTuple):
-    """A fit that is remembered: what the `cache` of `compare` holds, so a workspace's fits can serve as one."""
+    """An entry of the `cache` of `compare`, so that a workspace's fits can be used as one."""
 
     calibrator: Calibrator
     seconds: float
@@ -61,7 +47,7 @@ class FitRecord(NamedTuple):
 
 @dataclass(eq=False)
 class Workspace:
-    """What a session holds."""
+    """The content of a session."""
 
     view: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the view: plain JSON by name."""
@@ -107,7 +93,7 @@ def load_workspace(source: Saved, *, isolated: bool = True) -> Workspace:
 
 @dataclass(eq=False)
 class Parts:
-    """What the references of a tree point to, in the order of their numbers."""
+    """The objects that references in a tree point to, in the order of their numbers."""
 
     sets: list[LogitSet] = field(default_factory=list)
     calibrators: list[Calibrator] = field(default_factory=list)
@@ -164,7 +150,7 @@ class Writer:
 
 
 def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
-    """The manifest and the parts it refers to; what cannot be kept is said here, before anything is written."""
+    """The manifest and the parts it refers to; raises before a file is written if a value cannot be saved."""
     writer = Writer(workspace.sets)
     parts = writer.parts
     fits = {
@@ -202,16 +188,20 @@ def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
 
 
 def _write(archive: zipfile.ZipFile, manifest: bytes, parts: Parts) -> None:
-    with _member(archive, MANIFEST, zipfile.ZIP_DEFLATED) as member:
+    def write_arrays(name: str, arrays: Mapping[str, Array]) -> None:
+        with open_member(archive, name) as member:
+            write_npz(member, arrays, compressed=True)
+
+    with open_member(archive, MANIFEST, zipfile.ZIP_DEFLATED) as member:
         member.write(manifest)
     for number, data in enumerate(parts.sets):
-        _write_npz(archive, f"sets/{number}.npz", dict(data.arrays()))
+        write_arrays(f"sets/{number}.npz", dict(data.arrays()))
     for number, calibrator in enumerate(parts.calibrators):
-        with _member(archive, f"calibrators/{number}.safetensors", zipfile.ZIP_DEFLATED) as member:
+        with open_member(archive, f"calibrators/{number}.safetensors", zipfile.ZIP_DEFLATED) as member:
             member.write(calibrator_bytes(calibrator))
     for number, evaluation in enumerate(parts.evaluations):
-        _write_npz(archive, f"evaluations/{number}.npz", evaluation_arrays(evaluation))
-    _write_npz(archive, ARRAYS, {str(number): array for number, array in enumerate(parts.arrays)})
+        write_arrays(f"evaluations/{number}.npz", evaluation_arrays(evaluation))
+    write_arrays(ARRAYS, {str(number): array for number, array in enumerate(parts.arrays)})
 
 
 def _plain_view(key: str, value: Any) -> Any:
@@ -224,42 +214,6 @@ def _plain_view(key: str, value: Any) -> Any:
 def _trace_tree(writer: Writer, calibrator: Calibrator) -> Any:
     trace = getattr(calibrator, "trace_", None)
     return writer.tree(trace, f"The trace of {calibrator.label}")
-
-
-def cell_numbers(evaluation: Evaluation) -> dict[str, int] | None:
-    """The whole numbers of the classwise sums: classes, bins, samples, seed."""
-    if evaluation.cells is None:
-        return None
-    return {name: int(value) for name, value in vars(evaluation.cells).items() if not isinstance(value, np.ndarray)}
-
-
-def evaluation_arrays(evaluation: Evaluation) -> dict[str, Array]:
-    """The per-sample vectors of an evaluation and its classwise sums, by the names that an npz gives them."""
-    vectors = {item.name: getattr(evaluation, item.name) for item in fields(evaluation) if item.name != "cells"}
-    vectors = {name: vector for name, vector in vectors.items() if vector is not None}
-    cells = {} if evaluation.cells is None else vars(evaluation.cells)
-    return vectors | {f"{CELLS}{name}": value for name, value in cells.items() if isinstance(value, np.ndarray)}
-
-
-def _member(archive: zipfile.ZipFile, name: str, compression: int) -> IO[bytes]:
-    info = zipfile.ZipInfo(name, LONG_AGO)
-    info.compress_type = compression
-    info.external_attr = 0o644 << 16
-    return archive.open(info, "w", force_zip64=True)
-
-
-def _write_npz(archive: zipfile.ZipFile, name: str, arrays: Mapping[str, Array]) -> None:
-    """An npz as a member, streamed: the arrays are compressed inside it, where that helps."""
-    with _member(archive, name, zipfile.ZIP_STORED) as outer, zipfile.ZipFile(outer, "w") as inner:
-        for key, array in arrays.items():
-            compression = zipfile.ZIP_DEFLATED if _shrinks(array) else zipfile.ZIP_STORED
-            with _member(inner, f"{key}.npy", compression) as member:
-                npy.write_array(member, array, allow_pickle=False)
-
-
-def _shrinks(array: Array) -> bool:
-    sample = array.reshape(-1)[: max(1, SAMPLE // max(array.itemsize, 1))].tobytes()
-    return len(zlib.compress(sample, 1)) <= WORTH * len(sample)
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -341,18 +295,6 @@ def restore_calibrator(parts: Mapping[str, Any], device: str, trace: Trace | Non
     calibrator = build_calibrator(parts, _usable(device))
     calibrator.trace_ = trace
     return calibrator
-
-
-def build_evaluation(arrays: Mapping[str, Array], cell_numbers: Mapping[str, int] | None) -> Evaluation:
-    """Return the evaluation of the arrays that `evaluation_arrays` gives and the numbers of `cell_numbers`."""
-    own = {name: np.array(array) for name, array in arrays.items()}
-    cells = None
-    if cell_numbers is not None:
-        cells = ClasswiseCells.__new__(ClasswiseCells)  # the constructor would make all its arrays
-        sums = {name.removeprefix(CELLS): own.pop(name) for name in list(own) if name.startswith(CELLS)}
-        numbers = {name: value for name, value in cell_numbers.items() if name != "first"}  # in older files
-        vars(cells).update(numbers, **sums)
-    return Evaluation(**own, cells=cells)
 
 
 def _at(parts: list[Any], number: Any) -> Any:

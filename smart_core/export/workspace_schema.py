@@ -7,13 +7,13 @@ agree with each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from smart_core.calibrators import is_method
 from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators.rules import Rule
 from smart_core.data.logitset import Cure, LogitSet, Notice
 from smart_core.data.normalize.logits import MAX_LOGIT
 from smart_core.evaluation import DETAILS, HEADLINE, METRICS, Evaluation
@@ -24,19 +24,12 @@ from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.metrics.classwise import ClasswiseCells, group_number
 from smart_core.metrics.uncertainty import Floor, Interval
 from smart_core.progress import Trace
+from smart_core.theory.playground import Playground
 
 T = TypeVar("T")
 
 LARGEST = 1e37
 """No number of a result is larger: even the largest logit divided by the smallest temperature is smaller."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A condition on a value, and its description: `a number from 0 to 1`."""
-
-    holds: Callable[[Any], bool]
-    words: str
 
 
 def number(low: float = -LARGEST, high: float = LARGEST, *, unknown: bool = False) -> Rule:
@@ -174,13 +167,25 @@ def _comparison(comparison: Comparison) -> bool:
 
 
 def _evaluation(evaluation: Evaluation) -> bool:
-    vectors = [value for value in vars(evaluation).values() if isinstance(value, np.ndarray)]
-    return len(evaluation) >= 1 and all(len(vector) == len(evaluation) for vector in vectors)
+    return len(evaluation) >= 1 and all(len(vector) == len(evaluation) for vector in evaluation.vectors.values())
 
 
 def _runtime(runtime: Runtime) -> bool:
     times = (*runtime.fit_seconds.values(), *runtime.apply_seconds.values())
     return runtime.fit_seconds.keys() == runtime.apply_seconds.keys() and all(times)
+
+
+def _playground(found: Playground) -> bool:
+    shape, points = (len(found.methods), len(found.sizes)), len(found.x)
+    return (
+        found.error.shape == found.conditional.shape == (*shape, found.error.shape[2])
+        and all(shape)
+        and 1 <= found.error.shape[2] <= MOST_SEEDS
+        and points == len(found.truth) >= 2
+        and len(found.density_edges) == len(found.density) + 1 >= 2
+        and {*found.smart, *found.ts} <= set(found.sizes)
+        and all(curves.shape[1] == points for curves in found.smart.values())
+    )
 
 
 def _cells(cells: ClasswiseCells) -> bool:
@@ -300,7 +305,25 @@ SCHEMA: dict[type, dict[str, Rule]] = {
         **dict.fromkeys(("accuracy", "overconfidence", "margin_spread", "floor"), VALUE),
         "splits": each(text(64), tuple),
     },
-    Cell: {"values": by_key(each(VALUE), METRIC), "seconds": VALUE, "parameters": whole(), "reason": SENTENCE},
+    Playground: {
+        "methods": each(METHOD, tuple),
+        "sizes": each(whole(1), tuple),
+        "classes": whole(2, 2**24),
+        **dict.fromkeys(("error", "conditional"), array("f", 3, 0, unknown=True)),
+        **dict.fromkeys(("x", "density_edges", "density"), array("f", 1, 0)),
+        "truth": array("f", 1, 0),
+        "smart": by_key(array("f", 2, 0), whole(1)),
+        "ts": by_key(number(0), whole(1)),
+        "reasons": by_key(SENTENCE, METHOD),
+        "complete": FLAG,
+    },
+    Cell: {
+        "values": by_key(each(VALUE), METRIC),
+        "seconds": VALUE,
+        "parameters": whole(),
+        "reason": SENTENCE,
+        "key": text(80),
+    },
     Benchmark: {
         "sets": by_key(a(SetInfo), text()),
         "methods": each(METHOD, tuple),
@@ -325,6 +348,7 @@ AGREE: dict[type, Callable[[Any], bool]] = {
     Shift: lambda shift: shift.rows[:1] == ("vanilla",) and _table(shift),
     Traces: lambda traces: all(len(run) and run.values.keys() >= set(TRACED) for run in traces.runs.values()),
     Runtime: _runtime,
+    Playground: _playground,
     Benchmark: lambda found: found.cells.keys() == found.sets.keys(),
 }
 """Class -> whether the fields agree with each other."""

@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = attach(
         "leaderboard": "leaderboard_plot row_images",
         "margin_groups": "margin_group_grid gap_heatmap",
         "confidence_change": "confidence_change_plot",
+        "probability_interval": "probability_interval_plot",
         "temperature": "temperature_chart",
         "hardness": "hardness_scatter",
         "seed_tables": "sensitivity_heatmap seed_table_heatmap shift_heatmap",

@@ -9,17 +9,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.evaluation import METRICS, metric_label, metric_number, metric_value, tick_format
-from smart_core.experiments.benchmark_result import PROPERTIES, Benchmark
+from smart_core.experiments.benchmark_result import PROPERTIES, Benchmark, marked
 from smart_core.experiments.set_ranking import Ranking
-from smart_core.figures.chart import Chart, Look, cell_points, lay_out, legend_entry
-from smart_core.figures.seed_tables import cell_inks
-from smart_core.figures.theme import diverging, ink, plain, sequential, style
+from smart_core.figures.chart import Chart, Look, error_bars, lay_out, legend_entry, name_rows
+from smart_core.figures.seed_tables import cell_grid
+from smart_core.figures.theme import diverging, ink, plain, style
 from smart_core.formatting import join_words, percent, plural
 
 WORST = 4.0
 """Times the best value of a set from which on a cell has the darkest colour."""
-
-Labels = list[str]
 
 
 def benchmark_matrix(result: Benchmark, metric: str | None = None, **look: Unpack[Look]) -> Chart:
@@ -29,41 +27,29 @@ def benchmark_matrix(result: Benchmark, metric: str | None = None, **look: Unpac
     scale up to four times. Every cell is a point that can be selected: x is its column, y its row.
     """
     name = metric or result.metric
-    values, dark = result.matrix(name), look.get("dark", False)
+    values = result.matrix(name)
     x = values.to_numpy(dtype=np.float64)
-    keys = np.vectorize(METRICS[name].sort_key, otypes=[float])(x) if x.size else x
-    places = np.argsort(np.argsort(keys, axis=1, kind="stable"), axis=1, kind="stable")
+    places = [marked(name, means) for _, means in values.iterrows()]
     ratio = _ratio_to_best(x, higher_is_better=METRICS[name].higher_is_better)
     texts, words = [], []
     for i, one in enumerate(values.index):
         for j, id in enumerate(values.columns):
             number, tied = metric_number(name, x[i, j]), result.is_tied(name, one, id)
-            text = f"<b>{number}</b>" if places[i, j] == 0 else f"<u>{number}</u>" if places[i, j] == 1 else number
-            texts.append(f"{text}{'*' if tied and places[i, j] else ''}" if number else "–")
+            text = {1: f"<b>{number}</b>", 2: f"<u>{number}</u>"}.get(places[i][id], number)
+            texts.append(f"{text}{'*' if tied and places[i][id] != 1 else ''}" if number else "–")
             words.append(f"{plain(one)}, {style(id).label}<br>{_cell_words(result, one, id, name, tied)}")
-    rows, columns = [plain(one, 32) for one in values.index], [style(id).label for id in values.columns]
-    figure = go.Figure()
-    axes = {"x": list(range(len(columns))), "y": list(range(len(rows)))}
-    scale = {"colorscale": sequential(dark), "zmin": 0.0, "zmax": float(np.log(WORST)), "showscale": False}
-    figure.add_heatmap(z=ratio, **axes, hoverinfo="skip", xgap=2, ygap=2, **scale)
-    y_at, x_at = np.indices(x.shape)
-    details = {"customdata": words, "hovertemplate": "%{customdata}<extra></extra>"}
-    figure.add_trace(cell_points(x_at.ravel(), y_at.ravel(), 22, 0.25, dark, **details))
-    colors = cell_inks(ratio, dark, (0.0, float(np.log(WORST))))
-    lay_out(
-        figure,
-        look,
-        80 + 30 * len(rows),
-        "benchmark-matrix",
-        annotations=[
-            {"x": j, "y": i, "text": text, "showarrow": False, "font": {"size": 11, "color": color}}
-            for (i, j), text, color in zip(np.ndindex(x.shape), texts, colors, strict=True)
-        ],
-        clickmode="event+select",
-        hoverdistance=-1,
+    rows, columns = [_two_lines(one) for one in values.index], [style(id).label for id in values.columns]
+    span, height = (0.0, float(np.log(WORST))), 80 + 30 * len(rows)
+    figure = cell_grid(
+        ratio, texts, words, rows, columns, look, height, "benchmark-matrix", span=span, size=11, side="top"
     )
-    _category_axes(figure, rows, columns)
     return Chart(figure, _matrix_alt(result, values, name), result.to_frame(), "benchmark")
+
+
+def _two_lines(name: str) -> str:
+    """A set's name, a data set and a model one below the other, which leaves room for the cells on a phone."""
+    first, slash, second = plain(name, 40).partition(" / ")
+    return f"{first}<br>{second}" if slash else plain(name, 32)
 
 
 def _ratio_to_best(x: np.ndarray, *, higher_is_better: bool) -> np.ndarray:
@@ -102,16 +88,9 @@ def _matrix_alt(result: Benchmark, values: pd.DataFrame, metric: str) -> str:
     return f"{head}; best {join_words(leaders)}." + (f" {missing} cells are empty." if missing else "")
 
 
-def _category_axes(figure: go.Figure, rows: Labels, columns: Labels) -> None:
-    axis = {"showgrid": False, "zeroline": False, "tickmode": "array", "tickfont": {"size": 12}}
-    across = {"tickvals": list(range(len(columns))), "ticktext": columns, "range": [-0.5, len(columns) - 0.5]}
-    figure.update_xaxes(**axis, **across, side="top", autotickangles=[0, -45, -90])
-    figure.update_yaxes(**axis, tickvals=list(range(len(rows))), ticktext=rows, range=[len(rows) - 0.5, -0.5])
-
-
 def critical_difference_diagram(ranking: Ranking, **look: Unpack[Look]) -> Chart:
-    """Methods at their mean ranks over sets, with 95 % intervals; a bar joins those that Nemenyi's test cannot tell
-    apart at 5 %."""
+    """Methods at their mean ranks over sets, with 95% intervals; a bar joins those that Nemenyi's test cannot tell
+    apart at 5%."""
     dark = look.get("dark", False)
     order = np.argsort(ranking.mean_rank, kind="stable")
     labels = [style(ranking.methods[index]).label for index in order]
@@ -123,13 +102,7 @@ def critical_difference_diagram(ranking: Ranking, **look: Unpack[Look]) -> Chart
             y=[row],
             mode="markers",
             marker={"color": drawn.color, "symbol": drawn.symbol, "size": 11},
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [high - rank],
-                "arrayminus": [rank - low],
-                "width": 0,
-            },
+            error_x=error_bars([rank], [low], [high], width=0),
             hovertemplate=f"mean rank {rank:.2f} ({low:.2f} to {high:.2f})<extra>{drawn.label}</extra>",
             showlegend=False,
         )
@@ -147,17 +120,11 @@ def critical_difference_diagram(ranking: Ranking, **look: Unpack[Look]) -> Chart
             showlegend=False,
         )
     figure.add_trace(
-        legend_entry("cannot be told apart (Nemenyi, 5 %)", "lines", line={"color": ink(dark).quiet, "width": 5})
+        legend_entry("cannot be told apart (Nemenyi, 5%)", "lines", line={"color": ink(dark).quiet, "width": 5})
     )
     lay_out(figure, look, 90 + 26 * len(labels), "critical-difference")
     figure.update_xaxes(title_text="Mean rank over sets, 1 is best", zeroline=False)
-    figure.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(labels))),
-        ticktext=labels,
-        range=[len(labels) - 0.5, -0.5],
-        showgrid=False,
-    )
+    name_rows(figure, labels)
     alt = (
         f"Mean ranks over {plural(ranking.sets, 'data set')}: "
         + join_words(
@@ -182,29 +149,19 @@ def win_matrix(ranking: Ranking, **look: Unpack[Look]) -> Chart:
     order = np.argsort(ranking.mean_rank, kind="stable")
     wins, ends = ranking.wins[np.ix_(order, order)], ranking.wins_interval[np.ix_(order, order)]
     labels = [style(ranking.methods[index]).label for index in order]
-    figure = go.Figure()
     words = [
         ""
         if i == j
         else f"{labels[i]} beats {labels[j]} on {percent(float(wins[i, j]), 0)} of sets<br>"
-        f"95 % over sets: {percent(float(ends[i, j, 0]), 0)} to {percent(float(ends[i, j, 1]), 0)}"
+        f"95% over sets: {percent(float(ends[i, j, 0]), 0)} to {percent(float(ends[i, j, 1]), 0)}"
         for i, j in np.ndindex(wins.shape)
     ]
-    scale = {"colorscale": diverging(dark), "zmin": 0.0, "zmax": 1.0, "showscale": False, "reversescale": True}
-    figure.add_heatmap(
-        z=wins,
-        x=list(range(len(labels))),
-        y=list(range(len(labels))),
-        customdata=np.reshape(np.array(words, dtype=object), wins.shape),
-        hovertemplate="%{customdata}<extra></extra>",
-        text=[["" if i == j else f"{100 * wins[i, j]:.0f}" for j in range(len(labels))] for i in range(len(labels))],
-        texttemplate="%{text}",
-        xgap=2,
-        ygap=2,
-        **scale,
+    texts = ["" if i == j else f"{100 * wins[i, j]:.0f}" for i, j in np.ndindex(wins.shape)]
+    scale = tuple((1.0 - place, color) for place, color in reversed(diverging(dark)))
+    height = 110 + 26 * len(labels)
+    figure = cell_grid(
+        wins, texts, words, labels, labels, look, height, "win-matrix", span=(0.0, 1.0), scale=scale, side="top"
     )
-    lay_out(figure, look, 110 + 26 * len(labels), "win-matrix")
-    _category_axes(figure, labels, labels)
     best = labels[0]
     alt = f"Share of {plural(ranking.sets, 'set')} on which one method beats another; {best} has the best mean rank."
     records = [

@@ -22,7 +22,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """What every figure function returns: whatever is drawn can also be read, and kept as a table."""
+    """The result of every figure function: a figure, its description for readers who cannot see it, and its numbers."""
 
     figure: go.Figure
     alt: str
@@ -68,7 +68,7 @@ def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 SHARES = {"range": [-0.01, 1.02], "tickvals": np.linspace(0, 1, 6), "tickformat": ".0%"}
-"""An axis from 0 to 100 %."""
+"""An axis from 0 to 100%."""
 
 QUIET: dict[str, Any] = {"showlegend": False, "hoverinfo": "skip"}
 """A trace without legend entry and hover text."""
@@ -170,6 +170,18 @@ def outline(edges: Array, y: Array, **trace: Any) -> go.Scatter:
 def marker(look: Style, size: float | None = None) -> dict[str, Any]:
     """A method's marker."""
     return {"color": look.color, "symbol": look.symbol} | ({} if size is None else {"size": size})
+
+
+def name_rows(figure: go.Figure, names: Sequence[str]) -> None:
+    """Write names along the y-axis, at 0, 1, ... from the top."""
+    many = len(names)
+    figure.update_yaxes(tickvals=list(range(many)), ticktext=list(names), range=[many - 0.4, -0.6], showgrid=False)
+
+
+def error_bars(values: Any, low: Any, high: Any, **look: Any) -> dict[str, Any]:
+    """Bars from `low` to `high` around the values of a trace."""
+    above, below = np.subtract(high, values), np.subtract(values, low)
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **look}
 
 
 def legend_entry(name: str, mode: str = "markers", **mark: Any) -> go.Scatter:

@@ -1,4 +1,4 @@
-"""What calibrators do to the confidence along the margin."""
+"""How calibrators change the confidence along the margin."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def confidence_change_plot(
 ) -> Chart:
     """How much each method lowers or raises the confidence along the margin, beside the change that is needed.
 
-    `changes` by method id. What is needed is accuracy minus confidence of the uncalibrated model, group by group; it is
-    drawn once, from the first method's change.
+    `changes` by method id. The change needed is accuracy minus confidence of the uncalibrated model, group by group; it
+    is drawn once, from the first method's change.
 
     >>> x = np.array([1.0, 2.0])
     >>> change = ConfidenceChange(x, x - 0.5, x + 0.5, np.array([10, 10]), x * 0.4, x * 0.35, -x * 0.1)
@@ -32,7 +32,7 @@ def confidence_change_plot(
     colors = ink(look.get("dark", False))
     figure = go.Figure()
     for first in list(changes.values())[:1]:
-        hover = "margin %{x:.3~g}<br>needed %{y:+.2%}<extra>accuracy − confidence before</extra>"
+        hover = "margin %{x:.3~g}<br>needed %{y}<extra>accuracy − confidence before</extra>"
         wanted = line(first.margin, first.needed, "needed", colors.text, 1.5, "2px,3px", hovertemplate=hover)
         figure.add_trace(wanted)
     for id, change in changes.items():
@@ -40,14 +40,14 @@ def confidence_change_plot(
         data = np.column_stack([change.before, change.after, change.count, change.low, change.high])
         hover = (
             "margins %{customdata[3]:.3~g}–%{customdata[4]:.3~g}, %{customdata[2]:,.0f} samples"
-            "<br>confidence %{customdata[0]:.1%} → %{customdata[1]:.1%}<br>change %{y:+.2%}"
+            "<br>confidence %{customdata[0]:.1%} → %{customdata[1]:.1%}<br>change %{y}"
         )
         drawn = change.margin, change.change, name, style(id), crowd.marker_size - 1, data, hover
         figure.add_trace(curve(*drawn, line=crowd.line(style(id))))
     figure.add_hline(y=0, line={"color": colors.quiet, "width": 1})
     lay_out(figure, look, crowd.height(400), "confidence-change", legend=crowd.legend)
     figure.update_xaxes(title_text="margin", nticks=7)
-    figure.update_yaxes(title_text="change of confidence", tickformat=".0%", nticks=7)
+    figure.update_yaxes(title_text="change of confidence", tickformat=".0%", hoverformat="+.2%", nticks=7)
     table = joined([_table(names[id], change) for id, change in changes.items()])
     return Chart(figure, _alt(changes, names), table, "confidence-change")
 

@@ -13,7 +13,7 @@ from smart_core.analysis.hardness import Hardness, trend
 from smart_core.figures.chart import Chart, Look, band, lay_out, legend_entry, line, marker
 from smart_core.figures.theme import RIGHT, WRONG, Style, ink, sequential
 from smart_core.fitting.indicators import INDICATORS
-from smart_core.formatting import plural
+from smart_core.formatting import decimal, plural
 
 SVG_UP_TO = 2_000
 POINTS_UP_TO = 20_000
@@ -112,8 +112,9 @@ def _alt(result: Hardness, drawn: int) -> str:
     words = f"C&W distance against {label} of {plural(len(result.value), 'sample')}"
     if np.isfinite(found.pearson):
         words += (
-            f": Pearson's r = {found.pearson:.2f} (95 % interval {found.pearson_low:.2f} to {found.pearson_high:.2f}), "
-            f"Spearman's {found.spearman:.2f} ({found.spearman_low:.2f} to {found.spearman_high:.2f})"
+            f": Pearson's r = {decimal(found.pearson)} (95% interval {decimal(found.pearson_low)} to "
+            f"{decimal(found.pearson_high)}), Spearman's {decimal(found.spearman)} ({decimal(found.spearman_low)} to "
+            f"{decimal(found.spearman_high)})"
         )
     else:
         words += ": too few, or all equal, for a correlation"

@@ -43,7 +43,7 @@ def confidence_histogram(evaluation: Evaluation, bins: int = 15, **look: Unpack[
     color = ink(look.get("dark", False)).text
     for name, at, dash in (("mean confidence", confidence, "dash"), ("accuracy", accuracy, "solid")):
         words = f"{name} {percent(at)}"
-        figure.add_trace(line([at, at], [0, top], words, color, 2, dash, hovertemplate=f"{words}<extra></extra>"))
+        figure.add_trace(line([at, at], [0, top], name, color, 2, dash, hovertemplate=f"{words}<extra></extra>"))
     lay_out(figure, look, 360, "confidence-histogram")
     figure.update_xaxes(title_text="confidence", **SHARES)
     way = "above" if confidence >= accuracy else "below"

@@ -22,7 +22,7 @@ from smart_core.evaluation import (
 )
 from smart_core.experiments.compare import Comparison
 from smart_core.experiments.method_result import MethodResult
-from smart_core.figures.chart import Chart, Look, lay_out, legend_entry, line
+from smart_core.figures.chart import Chart, Look, lay_out, legend_entry, line, name_rows
 from smart_core.figures.theme import Style, ink, plain, style, translucent
 from smart_core.formatting import join_words, plural
 
@@ -32,7 +32,7 @@ FAR = 4.0
 """The axis is logarithmic if the worst method is more than this many times as bad as the median."""
 DECADES = 3.0
 """A logarithmic axis reaches at most this many powers of ten below its upper end."""
-IMAGE_WIDTH, IMAGE_HEIGHT = 180, 24
+IMAGE_WIDTH, IMAGE_HEIGHT = 144, 24
 """Pixels of a row's image."""
 
 
@@ -108,7 +108,7 @@ def leaderboard_plot(comparison: Comparison, metric: str | None = None, **look: 
     """One row per method, the best on top: the measured mean over seeds, the true range, every seed, and the floor.
 
     The measured error and the true range are two quantities: noise adds to what is measured, so that near the floor the
-    mean may lie above the range. The shading ends at the 95 % quantile of what a perfectly calibrated model with the
+    mean may lie above the range. The shading ends at the 95% quantile of what a perfectly calibrated model with the
     row's confidences would show. Filled markers are the best and those that the paired test cannot tell from it; it is
     made for the comparison's primary metric only. The axis is logarithmic if one method is far worse than the others.
 
@@ -129,12 +129,7 @@ def leaderboard_plot(comparison: Comparison, metric: str | None = None, **look: 
     best = comparison.best if primary else None
     figure = go.Figure(_traces(rows, axis, name, look.get("dark", False)))
     lay_out(figure, look, FRAME + ROW * max(len(rows), 2), "leaderboard", hovermode="closest")
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=[f"<b>{plain(row.label)}</b>" if row.id == best else plain(row.label) for row in rows],
-        range=[len(rows) - 0.4, -0.6],
-        showgrid=False,
-    )
+    name_rows(figure, [f"<b>{plain(row.label)}</b>" if row.id == best else plain(row.label) for row in rows])
     ends = [axis.low, axis.high]
     scale = {"type": "log", "range": np.log10(ends), "dtick": "D2"} if axis.log else {"range": ends, "nticks": 6}
     title = f"{kind.label}, logarithmic" if axis.log else kind.label
@@ -238,7 +233,7 @@ def _marker(number: int, row: _Row, axis: _Axis, metric: str) -> go.Scatter:
 
 
 def _legend(rows: list[_Row], dark: bool) -> list[go.Scatter]:
-    """What the marks mean, in the colour of text because every method has its own."""
+    """The meaning of the marks, in the colour of text because each method has its own colour."""
     entries: list[go.Scatter] = []
     dot: dict[str, Any] = {"size": 11, "color": ink(dark).text}
     if any(np.isfinite(row.high) for row in rows):
@@ -258,7 +253,7 @@ def _table(rows: list[_Row], metric: str) -> pd.DataFrame:
         "spread over seeds (standard deviation)": [row.std for row in rows],
         "seeds": [len(row.seeds) for row in rows],
         "noise floor mean": [row.floor_mean for row in rows],
-        "noise floor 95 %": [row.floor_q95 for row in rows],
+        "noise floor 95%": [row.floor_q95 for row in rows],
         f"{TRUE_RANGE} low": [row.low for row in rows],
         f"{TRUE_RANGE} high": [row.high for row in rows],
         "tied with the best": pd.array([row.tied for row in rows], dtype="boolean"),

@@ -22,9 +22,20 @@ from smart_core.analysis.margin_groups import (
 )
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
-from smart_core.figures.chart import Chart, Look, band, cell_points, curve, diagonal, joined, lay_out, marker
+from smart_core.figures.chart import (
+    Chart,
+    Look,
+    band,
+    cell_points,
+    curve,
+    diagonal,
+    error_bars,
+    joined,
+    lay_out,
+    marker,
+)
 from smart_core.figures.theme import Style, diverging, ink, plain, style
-from smart_core.formatting import NBSP, percent, plural
+from smart_core.formatting import percent, plural
 
 PANEL = 225
 """Pixels of a row of panels."""
@@ -66,7 +77,7 @@ def margin_group_grid(
 ) -> Chart:
     """A small reliability diagram for each margin group, before and (if given) after calibration.
 
-    Lines are accuracy against mean confidence of the bins with at least ten samples and 2 % of the group, with 95 %
+    Lines are accuracy against mean confidence of the bins with at least ten samples and 2% of the group, with 95%
     bands; bins with fewer are faded points. Markers grow with the share of the group's samples. Each panel has one
     range for both axes, zoomed to its samples. `methods` are the ids of the two sides, which give their colours;
     `labels` are other names. `groups` are the groups of each side if they are known: computing them takes most of the
@@ -142,7 +153,7 @@ def _title(span: str, sides: Sequence[MarginGroup]) -> str:
     head = f"<b>margin {span}</b><br>n = {first.n:,}"
     if first.n == 0:
         return head
-    return f"{head}<br>ECE {' → '.join(f'{100 * group.ece:.1f}' for group in sides)}{NBSP}%"
+    return f"{head}<br>ECE {' → '.join(f'{100 * group.ece:.1f}' for group in sides)}%"
 
 
 def _solid(side: _Side, number: int) -> Any:
@@ -156,8 +167,8 @@ def _range(sides: Sequence[_Side], number: int) -> list[float]:
     """The range of both axes of a panel: its lines and their bands."""
     ends: list[float] = []
     for side in sides:
-        solid, (low, high) = _solid(side, number), side.cells.band()
-        for values in (side.cells.confidence, low, high):
+        solid, band = _solid(side, number), side.cells.band
+        for values in (side.cells.confidence, band.low, band.high):
             ends += values[number][solid].tolist()
     if not ends:
         return [-0.02, 1.02]
@@ -169,21 +180,22 @@ def _range(sides: Sequence[_Side], number: int) -> list[float]:
 def _traces(side: _Side, number: int) -> list[go.Scatter]:
     """A group's line with its band, or with error bars where it is a single point, and its faded points."""
     cells, name, look = side.cells, side.label, side.look
-    count, (lows, highs) = cells.count[number], cells.band()
+    count, lows, highs = cells.count[number], cells.band.low, cells.band.high
     solid = _solid(side, number)
     few = (count > 0) & ~solid
     size = 4 + 9 * np.sqrt(count / max(int(count.sum()), 1))
-    data = np.column_stack([count, cells.gap[number], lows[number], highs[number]])
+    data = np.column_stack([count, lows[number], highs[number]])
+    gaps = np.array([percent(gap, 1, "+") for gap in cells.gap[number]])
     hover = (
-        "confidence %{x:.1%}<br>accuracy %{y:.1%} (%{customdata[2]:.1%} to %{customdata[3]:.1%})"
-        "<br>gap %{customdata[1]:+.1%}<br>%{customdata[0]:,.0f} samples"
+        "confidence %{x:.1%}<br>accuracy %{y:.1%} (%{customdata[1]:.1%} to %{customdata[2]:.1%})"
+        "<br>gap %{text}<br>%{customdata[0]:,.0f} samples"
     )
     common: dict[str, Any] = {"legendgroup": name}
     x, y = cells.confidence[number], cells.accuracy[number]
-    above, below = (highs - cells.accuracy)[number][solid], (cells.accuracy - lows)[number][solid]
-    alone = {"type": "data", "array": above, "arrayminus": below, "thickness": 1.5, "width": 3}
+    alone = error_bars(y[solid], lows[number][solid], highs[number][solid], thickness=1.5, width=3)
     main = curve(
         *(x[solid], y[solid], name, look, 6, data[solid], hover),
+        text=gaps[solid],
         line={**look.line(), "width": 2},
         marker={**marker(look), "size": size[solid], "opacity": 1, "line": {"width": 0}},
         error_y=alone if solid.sum() == 1 else None,
@@ -193,6 +205,7 @@ def _traces(side: _Side, number: int) -> list[go.Scatter]:
     faded = curve(
         *(x[few], y[few], name, look, 6, data[few], hover),
         mode="markers",
+        text=gaps[few],
         marker={**marker(look), "size": size[few], "opacity": 0.3, "line": {"width": 0}},
         showlegend=False,
         **common,
@@ -200,11 +213,11 @@ def _traces(side: _Side, number: int) -> list[go.Scatter]:
     if solid.sum() < 2:
         return [main, faded]
     low, high = lows[number][solid], highs[number][solid]
-    return [band(x[solid], low, high, look.color, 0.16, name=f"{name}: 95 % band", **common), main, faded]
+    return [band(x[solid], low, high, look.color, 0.16, name=f"{name}: 95% band", **common), main, faded]
 
 
 def _grid_layout(figure: go.Figure, rows: int, columns: int, groups: int) -> None:
-    ticks: dict[str, Any] = {"nticks": 4, "tickformat": ".2~%", "tickfont_size": 12, "tickangle": 0}
+    ticks: dict[str, Any] = {"nticks": 3, "tickformat": ".2~%", "tickfont_size": 12, "tickangle": 0}
     figure.update_xaxes(**ticks)
     figure.update_yaxes(**ticks)
     for column in range(1, columns + 1):
@@ -231,7 +244,7 @@ def _grid_table(side: _Side) -> pd.DataFrame:
             "margin to": per_group([group.high for group in groups]),
             "samples of the group": per_group([group.n for group in groups]),
             "ECE of the group": per_group([group.ece for group in groups]),
-            "noise floor 95 % of the group": per_group([group.floor_q95 for group in groups]),
+            "noise floor 95% of the group": per_group([group.floor_q95 for group in groups]),
             "bin from": np.tile(cells.bin_edges[:-1], len(groups)),
             "bin to": np.tile(cells.bin_edges[1:], len(groups)),
             "samples": cells.count.ravel(),
@@ -256,7 +269,7 @@ def _grid_alt(sides: Sequence[_Side]) -> str:
 def gap_heatmap(evaluation: Evaluation, edges: ArrayLike, bins: int = 15, **look: Unpack[Look]) -> Chart:
     """Mean confidence minus accuracy by margin group and confidence bin: blue is under-, orange over-confident.
 
-    Cells whose gap noise explains (95 %) are dimmed and dotted, empty ones left out. Every cell that holds a sample is
+    Cells whose gap noise explains (95%) are dimmed and dotted, empty ones left out. Every cell that holds a sample is
     a point that can be selected; its `customdata` begins with the number of the group and of the bin.
     """
     cells, dark = gap_cells(evaluation, edges, bins), look.get("dark", False)
@@ -317,16 +330,18 @@ def _gap_layout(figure: go.Figure, reach: float, names: Sequence[str], dark: boo
 def _selectable(cells: GapCells, middle: Any, names: Sequence[str], dark: bool) -> go.Scatter:
     """One point per cell that holds a sample."""
     group, column = np.nonzero(cells.count)
-    details = [cells.count, cells.confidence, cells.accuracy, cells.gap]
+    details = [cells.count, cells.confidence, cells.accuracy]
+    gaps = [percent(gap, 1, "+") for gap in cells.gap[group, column]]
     edges = cells.bin_edges[column], cells.bin_edges[column + 1]
     return cell_points(
         *(middle[column], group, 16, 0.55, dark),
         # rows of an array come back from the browser as dictionaries, lists as lists
         customdata=np.column_stack([group, column, *(each[group, column] for each in details), *edges]).tolist(),
         text=[f"margin {names[number]}" for number in group.tolist()],
+        hovertext=gaps,
         hovertemplate=(
-            "%{text}<br>confidence %{customdata[6]:.1%}–%{customdata[7]:.1%}<br>%{customdata[2]:,.0f} samples"
-            "<br>claims %{customdata[3]:.1%}, right %{customdata[4]:.1%}<br>gap %{customdata[5]:+.1%}<extra></extra>"
+            "%{text}<br>confidence %{customdata[5]:.1%}–%{customdata[6]:.1%}<br>%{customdata[2]:,.0f} samples"
+            "<br>claims %{customdata[3]:.1%}, right %{customdata[4]:.1%}<br>gap %{hovertext}<extra></extra>"
         ),
     )
 

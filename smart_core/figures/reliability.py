@@ -16,13 +16,15 @@ from smart_core.figures.chart import curve as method_curve
 from smart_core.figures.theme import Style, plain, style, translucent
 from smart_core.formatting import percent, plural
 from smart_core.metrics.arrays import Values, confidence_and_correct
-from smart_core.metrics.bands import Band, effective_samples, smooth_band
+from smart_core.metrics.bands import Band, accuracy_band, effective_samples
 from smart_core.metrics.binning import Reliability
 from smart_core.metrics.smooth_ece import smece
 from smart_core.metrics.smooth_ece import smooth_reliability as smoothed
 
 NARROWEST = 1e-3
 """Smallest kernel width drawn: a narrower one is finer than the figure."""
+WIDEST = 0.05
+"""Largest: a wider one carries the many samples near a confidence of 1 to where the bins contradict the curve."""
 STEP = 0.01
 """The lower panel of the smoothed diagram counts samples per this much confidence."""
 
@@ -91,20 +93,21 @@ def _axes(figure: go.Figure, crowd: Crowd, counted: str, top: float, look: Look,
 def _band(curve: Curve) -> go.Scatter:
     held = curve.table.count > 0
     low, high = (np.asarray(side)[held] for side in (curve.low, curve.high))
-    name = f"{plain(curve.name)}: 95 % band"
+    name = f"{plain(curve.name)}: 95% band"
     color = style(curve.method).color
     return band(curve.table.confidence[held], low, high, color, 0.22, name=name, legendgroup=curve.name)
 
 
 def _points(curve: Curve, held: NDArray[np.bool_], crowd: Crowd, **trace: Any) -> go.Scatter:
     table, look = curve.table, style(curve.method)
-    data = np.column_stack([table.count, table.gap, table.edges[:-1], table.edges[1:]])[held]
+    data = np.column_stack([table.count, table.edges[:-1], table.edges[1:]])[held]
+    gaps = [percent(gap, 1, "+") for gap in table.gap[held]]
     hover = (
-        "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{customdata[1]:+.1%}"
-        "<br>%{customdata[0]:,.0f} samples in %{customdata[2]:.3f}–%{customdata[3]:.3f}"
+        "confidence %{x:.1%}<br>accuracy %{y:.1%}<br>gap %{text}"
+        "<br>%{customdata[0]:,.0f} samples in %{customdata[1]:.3f}–%{customdata[2]:.3f}"
     )
     drawn = table.confidence[held], table.accuracy[held], plain(curve.name), look, crowd.marker_size, data, hover
-    return method_curve(*drawn, line=crowd.line(look), legendgroup=curve.name, **trace)
+    return method_curve(*drawn, line=crowd.line(look), legendgroup=curve.name, text=gaps, **trace)
 
 
 def _counts(curve: Curve, crowd: Crowd) -> go.Bar | go.Scatter:
@@ -187,18 +190,19 @@ class _Smooth:
 
     @classmethod
     def of(cls, id: str, label: str, confidence: Values, correct: Values, *, fewest: int, band: bool) -> _Smooth:
-        """Smooth with the kernel width of SmoothECE."""
+        """Smooth with the kernel width of SmoothECE, within the limits above."""
         p, a = confidence_and_correct(confidence, correct)
         error = smece(p, a)
-        sigma = max(error, NARROWEST)
+        sigma = min(max(error, NARROWEST), WIDEST)
         curve = smoothed(p, a, sigma)
         # beyond the outermost samples, and in gaps between them, the kernel would only repeat those far away
         ordered = np.sort(p)
         near = np.searchsorted(ordered, curve.t + sigma, "right") - np.searchsorted(ordered, curve.t - sigma)
         within = (curve.t >= ordered[0]) & (curve.t <= ordered[-1])
-        shown = within & (near >= fewest) & (effective_samples(curve.density, p.size, sigma) >= fewest)
+        count = effective_samples(p, curve)
+        shown = within & (near >= fewest) & (count.round() >= fewest)
         accuracy = np.where(shown, curve.accuracy, np.nan)
-        around = smooth_band(p, a, sigma, curve.t.size) if band else None
+        around = accuracy_band(accuracy * count, count) if band else None
         return cls(id, label, error, sigma, curve.t, accuracy, curve.density * p.size * STEP, around)
 
     @property
@@ -221,10 +225,10 @@ def smooth_reliability(
     """Kernel-smoothed accuracy against confidence, above the density of the confidences.
 
     `samples` gives (confidence, correct) by method id, `labels` other names than the methods' own. The Gaussian is
-    reflected at 0 and 1 and as wide as the SmoothECE it belongs to, at least 0.001. The curve is drawn
+    reflected at 0 and 1 and as wide as the SmoothECE it belongs to, at least 0.001 and at most 0.05. The curve is drawn
     between the smallest and the largest confidence, where a sample lies within the kernel's width and it rests on at
-    least one sample, among many curves on ten. `band` draws the pointwise 95 % bootstrap band; by
-    default for a single curve.
+    least one sample, among many curves on ten. `band` draws the pointwise 95% band, by default for a single
+    curve.
 
     >>> chart = smooth_reliability({"ts": ([0.6, 0.7, 0.8, 0.9], [True, False, True, True])})
     >>> list(chart.table.columns[:3]), round(float(chart.table["SmoothECE"][0]), 2)
@@ -241,7 +245,7 @@ def smooth_reliability(
         figure.add_trace(_smooth_line(curve, crowd), row=1, col=1)
         figure.add_trace(_density(curve, crowd), row=2, col=1)
     top = max((float(curve.samples.max()) for curve in curves), default=10.0)
-    _axes(figure, crowd, "n per 1 %", top, look, "smooth-reliability")
+    _axes(figure, crowd, "n per 1%", top, look, "smooth-reliability")
     if crowd.dense:
         figure.update_layout(legend_title={"text": "smECE", "side": "top"})
     return Chart(figure, _smooth_alt(curves), joined([_smooth_table(curve) for curve in curves]), "smooth-reliability")
@@ -258,18 +262,18 @@ def _smooth_line(curve: _Smooth, crowd: Crowd) -> go.Scatter:
         legendgroup=curve.id,
         line=crowd.line(curve.look),
         connectgaps=False,
-        customdata=np.column_stack([curve.t - curve.accuracy, curve.samples]),
+        customdata=curve.samples,
+        text=[percent(gap, 1, "+") for gap in curve.t - curve.accuracy],
         hovertemplate=(
-            "confidence %{x:.1%}<br>smoothed accuracy %{y:.1%}<br>gap %{customdata[0]:+.1%}"
-            f"<br>%{{customdata[1]:,.1f}} samples per 1 %<extra>{name}</extra>"
+            "confidence %{x:.1%}<br>smoothed accuracy %{y:.1%}<br>gap %{text}"
+            f"<br>%{{customdata:,.1f}} samples per 1%<extra>{name}</extra>"
         ),
     )
 
 
 def _smooth_band(curve: _Smooth, around: Band) -> go.Scatter:
-    low = np.where(np.isfinite(curve.accuracy), around.low, np.nan)
-    name = f"{plain(curve.label)}: 95 % band"
-    return band(curve.t, low, around.high, curve.look.color, 0.22, name=name, legendgroup=curve.id)
+    name = f"{plain(curve.label)}: 95% band"
+    return band(curve.t, around.low, around.high, curve.look.color, 0.22, name=name, legendgroup=curve.id)
 
 
 def _density(curve: _Smooth, crowd: Crowd) -> go.Scatter:
@@ -285,7 +289,7 @@ def _density(curve: _Smooth, crowd: Crowd) -> go.Scatter:
         legendgroup=curve.id,
         showlegend=False,
         customdata=curve.samples,
-        hovertemplate=f"%{{customdata:,.1f}} samples per 1 % at %{{x:.1%}}<extra>{name}</extra>",
+        hovertemplate=f"%{{customdata:,.1f}} samples per 1% at %{{x:.1%}}<extra>{name}</extra>",
     )
 
 

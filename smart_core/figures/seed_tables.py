@@ -16,8 +16,8 @@ from smart_core.experiments.paper import DEFAULT
 from smart_core.experiments.results import OverSeeds, SeedTable
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, Look, cell_points, lay_out, legend_entry, marker, shade
-from smart_core.figures.theme import ink, plain, sequential, style, translucent
+from smart_core.figures.chart import Chart, Look, cell_points, lay_out, legend_entry, marker, name_rows, shade
+from smart_core.figures.theme import Scale, ink, plain, sequential, style, translucent
 from smart_core.fitting.indicators import INDICATORS
 from smart_core.fitting.objectives import OBJECTIVES
 from smart_core.formatting import join_words, shorten
@@ -253,52 +253,78 @@ def cell_heatmap(
     empty: str = "not yet",
     floor: float | None = None,
 ) -> go.Figure:
-    """Cells coloured by their mean, with mean and spread written in them; the first row is on top.
+    """Cells coloured by their mean, with mean and spread written in them, as `cell_grid` draws them.
 
     Cells without a value have no colour and say `empty`. Where columns are many, only the mean is written; the hover
-    text has the rest. `rows` and `columns` must be escaped already; `hover` names them in the hover text. Every cell is
-    a point that can be selected: x is its column, y its row. `floor` is where the colours begin (see `color_span`).
+    text has the rest. `hover` names rows and columns in the hover text. `floor` is where the colours begin (see
+    `color_span`).
     """
-    wide, values, dark = len(columns) >= WIDE, cells.mean, look.get("dark", False)
-    places = list(np.ndindex(values.shape))
+    wide, places = len(columns) >= WIDE, list(np.ndindex(cells.mean.shape))
     starred = {(mark.row, mark.column) for mark in marks if not mark.outline}
     texts = [_written(cell_text(cells, metric, place), empty, star=place in starred, wide=wide) for place in places]
     sides, tops = hover or (rows, columns)
     words = [f"{sides[i]}, {tops[j]}<br>{cell_words(cells, metric, (i, j))}" for i, j in places]
-    axes = {"x": list(range(len(columns))), "y": list(range(len(rows)))}
-    figure = go.Figure()
-    span = color_span(values, metric, floor)
-    scale = {"colorscale": sequential(dark), "showscale": False, "zmin": span[0], "zmax": span[1]}
-    figure.add_heatmap(z=values, **axes, hoverinfo="skip", **scale, xgap=2, ygap=2)
-    y, x = np.indices(values.shape)
-    details = {"customdata": words, "hovertemplate": "%{customdata}<extra></extra>"}
-    figure.add_trace(cell_points(x.ravel(), y.ravel(), 26, 0.25, dark, **details))
+    tall = any("<br>" in text for text in texts)
+    height = 90 + (46 if tall else 34) * len(rows)
+    span, size = color_span(cells.mean, metric, floor), 9 if wide else 12
+    figure = cell_grid(cells.mean, texts, words, rows, columns, look, height, uirevision, span=span, size=size)
     for mark in {mark.name: mark for mark in marks}.values():  # several stars may share one entry
-        figure.add_trace(_legend_entry(mark, dark))
+        figure.add_trace(_legend_entry(mark, look.get("dark", False)))
     for mark in marks:
         if mark.outline:
             corners = {"x0": mark.column - 0.5, "x1": mark.column + 0.5, "y0": mark.row - 0.5, "y1": mark.row + 0.5}
-            figure.add_shape(type="rect", **corners, line={"color": ink(dark).text, "width": 3})
-    tall = any("<br>" in text for text in texts)
+            frame = {"color": ink(look.get("dark", False)).text, "width": 3}
+            figure.add_shape(type="rect", **corners, line=frame)
+    return figure.update_layout(legend={"title": {"text": _unit(metric, floor), "font": {"size": 12}}, "font_size": 12})
+
+
+def cell_grid(
+    values: Vector,
+    texts: Sequence[str],
+    words: Sequence[str],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    look: Look,
+    height: int,
+    uirevision: str,
+    *,
+    span: tuple[float, float],
+    scale: Scale | None = None,
+    size: int = 12,
+    side: str = "bottom",
+) -> go.Figure:
+    """Cells coloured by their values, with `texts` written in them and `words` as hover text; the first row is on top.
+
+    `rows` and `columns` must be escaped already. Every cell is a point that can be selected: x is its column, y its
+    row.
+    """
+    dark = look.get("dark", False)
+    scale, across, down = scale or sequential(dark), list(range(len(columns))), list(range(len(rows)))
+    colors = {"colorscale": scale, "showscale": False, "zmin": span[0], "zmax": span[1]}
+    figure = go.Figure()
+    figure.add_heatmap(z=values, x=across, y=down, hoverinfo="skip", **colors, xgap=2, ygap=2)
+    y, x = np.indices(values.shape)
+    details = {"customdata": words, "hovertemplate": "%{customdata}<extra></extra>"}
+    figure.add_trace(cell_points(x.ravel(), y.ravel(), 24, 0.25, dark, **details))
+    notes = zip(np.ndindex(values.shape), texts, cell_inks(values, dark, span, scale), strict=True)
     lay_out(
         figure,
         look,
-        90 + (46 if tall else 34) * len(rows),
+        height,
         uirevision,
         annotations=[
             # annotations, which a selection does not dim
-            {"x": j, "y": i, "text": text, "showarrow": False, "font": {"size": 9 if wide else 12, "color": color}}
-            for (i, j), text, color in zip(places, texts, cell_inks(values, dark, span), strict=True)
+            {"x": j, "y": i, "text": text, "showarrow": False, "font": {"size": size, "color": color}}
+            for (i, j), text, color in notes
         ],
         clickmode="event+select",
         hoverdistance=-1,  # the nearest point is always that of the cell under the pointer
-        legend={"title": {"text": _unit(metric, floor), "font": {"size": 12}}, "font": {"size": 12}},
     )
-    axis = {"showgrid": False, "zeroline": False, "tickmode": "array", "tickfont": {"size": 11 if wide else 13}}
-    across = {"tickvals": axes["x"], "ticktext": list(columns), "range": [-0.5, len(columns) - 0.5]}
+    axis = {"showgrid": False, "zeroline": False, "tickmode": "array", "tickfont": {"size": min(size + 2, 13)}}
+    ends = {"range": [-0.5, len(columns) - 0.5], "side": side}
     # a label that leans to the left ends at its column and is never cut off at the right
-    figure.update_xaxes(**axis, **across, autotickangles=[0, -45, -90])
-    figure.update_yaxes(**axis, tickvals=axes["y"], ticktext=list(rows), range=[len(rows) - 0.5, -0.5])
+    figure.update_xaxes(**axis, **ends, tickvals=across, ticktext=list(columns), autotickangles=[0, -45, -90])
+    figure.update_yaxes(**axis, tickvals=down, ticktext=list(rows), range=[len(rows) - 0.5, -0.5])
     return figure
 
 
@@ -306,7 +332,7 @@ def color_span(values: Vector, metric: str, floor: float | None = None) -> tuple
     """The values at both ends of the colour scale.
 
     It begins at the noise floor and is at least as long as it: differences of the size of noise look alike. Without a
-    floor an error in per cent begins at 0, and any other score spans at least 5 % of its lowest value.
+    floor an error in per cent begins at 0, and any other score spans at least 5% of its lowest value.
 
     >>> color_span(np.array([0.006, 0.008]), "ece", floor=0.01), color_span(np.array([0.2, 0.3]), "nll")
     ((0.01, 0.02), (0.2, 0.3))
@@ -362,7 +388,7 @@ def cell_dots(
         range=[start, end + 0.06 * (end - start or 1.0)],
         nticks=6,
     )
-    figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=list(rows), range=[len(rows) - 0.4, -0.6])
+    name_rows(figure, rows)
     return figure
 
 
@@ -376,15 +402,14 @@ def _written(text: str, empty: str, *, star: bool, wide: bool) -> str:
     return f"★ {text}" if star else text
 
 
-def cell_inks(values: Vector, dark: bool, span: tuple[float, float] | None = None) -> list[str]:
+def cell_inks(values: Vector, dark: bool, span: tuple[float, float] = (0.0, 1.0), scale: Scale = ()) -> list[str]:
     """Black or white for each cell, row by row, whichever has more contrast on its colour; quiet where it has none.
 
-    `span` is the range of the colour scale, by default that of the values."""
-    cells, known = values.ravel(), np.isfinite(values.ravel())
-    low, high = span or ((cells[known].min(), cells[known].max()) if known.any() else (0.0, 0.0))
-    # plotly gives a grid of one value the middle of the scale
-    place = np.where(known, (cells - low) / (high - low) if high > low else 0.5, 0.0)
-    stops, colors = zip(*sequential(dark), strict=True)
+    `span` is the range of the colour scale, `sequential` by default.
+    """
+    known = np.isfinite(values.ravel())
+    place = np.where(known, (values.ravel() - span[0]) / (span[1] - span[0]), 0.0)
+    stops, colors = zip(*(scale or sequential(dark)), strict=True)
     red_green_blue = np.array([list(bytes.fromhex(color[1:])) for color in colors]).T / 255
     level = np.stack([np.interp(place, stops, channel) for channel in red_green_blue], axis=-1)
     # WCAG's relative luminance; the contrast is (light + .05) / .05 against black, 1.05 / (light + .05) against white

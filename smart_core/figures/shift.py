@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import metric_named
 from smart_core.experiments.shift import Shift
-from smart_core.figures.chart import Chart, Look, lay_out, line, marker
+from smart_core.figures.chart import Chart, Look, lay_out, line, marker, name_rows
 from smart_core.figures.seed_tables import label_of
 from smart_core.figures.theme import ink, plain, style
 from smart_core.formatting import join_words, percent, shorten
@@ -26,7 +26,7 @@ ROW, FRAME = 26, 130
 
 
 def reduction_dots(shift: Shift, metric: str | None = None, **look: Unpack[Look]) -> Chart:
-    """The share of the uncalibrated error that each method removes in each group: 100 % is all, below 0 is harm.
+    """The share of the uncalibrated error that each method removes in each group: 100% is all, below 0 is harm.
 
     One row per group, with a dot per method.
 
@@ -54,11 +54,10 @@ def reduction_dots(shift: Shift, metric: str | None = None, **look: Unpack[Look]
         ticktext=[text for place, text in ticks.items() if place >= low],
         tickangle=0,
     )
-    many = len(groups)
-    figure.update_yaxes(tickvals=list(range(many)), ticktext=groups, range=[many - 0.4, -0.6])
+    name_rows(figure, groups)
     figure.add_vline(0, line={"color": ink(dark).quiet, "width": 1.5})
     # 26 pixels for each row of three legend entries beyond the first
-    lay_out(figure, look, max(240, FRAME + ROW * many + 26 * ((len(methods) - 1) // 3)), "reduction")
+    lay_out(figure, look, max(240, FRAME + ROW * len(groups) + 26 * ((len(methods) - 1) // 3)), "reduction")
     return Chart(figure, _alt(shift, values, methods, kind.label), _table(shift, values), "shift-reduction")
 
 
@@ -90,7 +89,7 @@ def _dots(method: str, values: Vector, groups: list[str]) -> go.Scatter:
 
 
 def _share(value: float) -> str:
-    return percent(value, 1).replace("-", "−")
+    return percent(value, 1)
 
 
 def _alt(shift: Shift, values: NDArray[np.float64], methods: list[str], label: str) -> str:

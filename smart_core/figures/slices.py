@@ -1,4 +1,4 @@
-"""What the model claims and how often it is right, for each slice of a column."""
+"""Mean confidence and accuracy for each slice of a column."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from smart_core.analysis.slices import Slice, slices_verdict
-from smart_core.figures.chart import SHARES, Chart, Look, lay_out
+from smart_core.figures.chart import Chart, Look, error_bars, lay_out
 from smart_core.figures.theme import ink, plain, style
 from smart_core.metrics.uncertainty.means import wilson_interval
 
 
 def slice_dots(slices: Sequence[Slice], column: str, method: str = "vanilla", **look: Unpack[Look]) -> Chart:
-    """Mean confidence and accuracy of each slice as two dots; the line of the accuracy is its 95 % interval."""
+    """Mean confidence and accuracy of each slice as two dots; the line of the accuracy is its 95% interval."""
     colors, names = ink(look.get("dark", False)), [plain(each.name, 28) for each in slices]
     accuracy = [each.accuracy for each in slices]
     ends = [wilson_interval(each.accuracy * each.n, each.n, 0.95) for each in slices]
@@ -30,15 +30,7 @@ def slice_dots(slices: Sequence[Slice], column: str, method: str = "vanilla", **
         mode="markers",
         name="accuracy",
         marker={"color": colors.text, "size": 9},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [high - value for value, (_, high) in zip(accuracy, ends, strict=True)],
-            "arrayminus": [value - low for value, (low, _) in zip(accuracy, ends, strict=True)],
-            "color": colors.text,
-            "thickness": 1.5,
-            "width": 4,
-        },
+        error_x=error_bars(accuracy, *zip(*ends, strict=True), color=colors.text, thickness=1.5, width=4),
         customdata=details,
         hovertemplate=hover,
     )
@@ -52,7 +44,7 @@ def slice_dots(slices: Sequence[Slice], column: str, method: str = "vanilla", **
         hovertemplate=hover,
     )
     figure = go.Figure([right, claimed])
-    figure.update_xaxes(**SHARES)
+    figure.update_xaxes(tickformat=".0%")
     figure.update_yaxes(autorange="reversed", type="category")
     lay_out(figure, look, max(240, 120 + 26 * len(slices)), f"slices {column}")
     table = pd.DataFrame(
@@ -63,8 +55,8 @@ def slice_dots(slices: Sequence[Slice], column: str, method: str = "vanilla", **
             "accuracy": accuracy,
             "ECE, measured": [each.ece for each in slices],
             "noise floor": [each.floor_q95 for each in slices],
-            "true, 95 % low": [each.interval.low for each in slices],
-            "true, 95 % high": [each.interval.high for each in slices],
+            "true, 95% low": [each.interval.low for each in slices],
+            "true, 95% high": [each.interval.high for each in slices],
         }
     )
     return Chart(figure, slices_verdict(slices, column), table, "slices")

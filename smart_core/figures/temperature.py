@@ -27,13 +27,16 @@ from smart_core.figures.chart import (
 )
 from smart_core.figures.theme import SERIES, Style, ink, plain, style, translucent
 from smart_core.fitting.indicators import INDICATORS
-from smart_core.formatting import plural, shorten
+from smart_core.formatting import decimal, plural, shorten
 from smart_core.types import Vector
 
 MOST = len(SERIES)
 SEED_LINES_UP_TO = 10
 WIDE_RANGE = 50.0
 """Ratio of the largest to the smallest temperature drawn from which on the axis is logarithmic."""
+
+NARROWEST = 0.3
+"""The axis spans at least this share of the largest temperature drawn, so that noise does not look like a law."""
 
 Curves = Mapping[str, TemperatureCurve]
 Temperatures = float | Mapping[str, float] | None
@@ -43,7 +46,7 @@ def temperature_chart(curves: Curves, ts: Temperatures = None, **look: Unpack[Lo
     """T against the indicator for up to four data sets or methods, by name; below, the share of test samples.
 
     A line is the mean over seeds; the band around it spans the seeds or, for a method whose T is not a function of the
-    indicator alone, 80 % of the samples. It is dotted where the validation set had no sample. `ts` is the temperature
+    indicator alone, 80% of the samples. It is dotted where the validation set had no sample. `ts` is the temperature
     of TS, one for all curves or one per name.
 
     >>> import smart_core as sc
@@ -90,13 +93,15 @@ def _looks(curves: Curves) -> dict[str, Style]:
 
 
 def _y_axis(curves: Curves, scaling: Mapping[str, float]) -> dict[str, Any]:
-    """From 0, or logarithmic where temperatures differ by an order of magnitude and more."""
+    """What is drawn, on a logarithmic axis where temperatures differ by an order of magnitude and more."""
     parts = [part for curve in curves.values() for part in (curve.mean, *_spread(curve))]
     drawn = np.concatenate([*parts, list(scaling.values())])
     drawn = drawn[drawn > 0.0]
     if drawn.size and drawn.max() > WIDE_RANGE * drawn.min():
         return {"type": "log", "dtick": "D2"}
-    return {"rangemode": "tozero"}
+    low, high = (float(drawn.min()), float(drawn.max())) if drawn.size else (0.0, 1.0)
+    room = max(NARROWEST * high - (high - low), 0.1 * (high - low)) / 2
+    return {"range": [max(low - room, 0.0), high + room]}
 
 
 def _spread(curve: TemperatureCurve) -> tuple[Vector, Vector]:
@@ -119,7 +124,7 @@ def _curve_traces(
     low, high = _spread(curve)
     seeds = len(curve.temperature)
     if not curve.exact or seeds > 1:
-        words = f"range of {seeds} seeds" if curve.exact else "80 % of the samples"
+        words = f"range of {seeds} seeds" if curve.exact else "80% of the samples"
         group = f"{name}: shade" if alone else name
         traces.append(band(curve.x, low, high, look.color, 0.18, name=words, legendgroup=group, showlegend=alone))
     if len(seed_lines):
@@ -149,7 +154,7 @@ def _mean_line(
         mode="lines+markers" if len(curve.x) < 8 else "lines",
         line={**look.line(), "dash": dash},
         marker=marker(look),
-        name=f"{plain(name)}, " + (f"r = {curve.r:.2f}" if np.isfinite(curve.r) else "one T for all"),
+        name=f"{plain(name)}, " + (f"r = {decimal(curve.r)}" if np.isfinite(curve.r) else "one T for all"),
         legendgroup=name,
         showlegend=showlegend,
         customdata=curve.std if spread else None,
@@ -194,7 +199,7 @@ def _ts_lines(scaling: Mapping[str, float], looks: Mapping[str, Style], low: flo
 
 
 def _shade_outside(figure: go.Figure, curves: Curves, low: float, high: float, dark: bool) -> None:
-    """Shade where no validation set has a sample and, for a single curve, fainter, its outer 1 % of samples."""
+    """Shade where no validation set has a sample and, for a single curve, fainter, its outer 1% of samples."""
     supports = [curve.support for curve in curves.values() if curve.support is not None]
     if not supports:
         return
@@ -202,7 +207,7 @@ def _shade_outside(figure: go.Figure, curves: Curves, low: float, high: float, d
     regions = [("no validation sample", 0.24, [(low, first), (last, high)])]
     if len(curves) == 1:
         only = supports[0]
-        regions.append(("outer 1 % of validation", 0.10, [(only.low, only.q01), (only.q99, only.high)]))
+        regions.append(("outer 1% of validation", 0.10, [(only.low, only.q01), (only.q99, only.high)]))
     for words, opacity, spans in regions:
         color = translucent(ink(dark).quiet, opacity)
         wide = [(start, stop) for start, stop in spans if stop > start]
@@ -220,7 +225,7 @@ def _alt(curves: Curves, scaling: Mapping[str, float]) -> str:
         inside = curve.supported if curve.supported.any() else np.ones(len(curve.x), dtype=np.bool_)
         x, mean = curve.x[inside], curve.mean[inside]
         least, most = int(mean.argmin()), int(mean.argmax())
-        r = f"r = {curve.r:.2f}" if np.isfinite(curve.r) else "the same for every sample"
+        r = f"r = {decimal(curve.r)}" if np.isfinite(curve.r) else "the same for every sample"
         words.append(
             f"{shorten(name)} ({style(curve.method).label}, {plural(len(curve.temperature), 'seed')}): "
             f"T is {mean[0]:.2f} at {label} {x[0]:.2f} and {mean[-1]:.2f} at {x[-1]:.2f}, lowest {mean[least]:.2f} at "
@@ -238,7 +243,7 @@ def _table(curves: Curves, scaling: Mapping[str, float]) -> pd.DataFrame:
     frames = []
     for name, curve in curves.items():
         low, high = _spread(curve)
-        spread = ("lowest seed", "highest seed") if curve.exact else ("10 % of samples", "90 % of samples")
+        spread = ("lowest seed", "highest seed") if curve.exact else ("10% of samples", "90% of samples")
         middle = (curve.edges[:-1] + curve.edges[1:]) / 2
         columns = [
             ("T, mean over seeds", curve.x, curve.mean),

@@ -126,7 +126,8 @@ def template(dark: bool = False) -> go.layout.Template:
         "zeroline": False,
         "ticks": "",
         "automargin": True,
-        "title": {"standoff": 8},
+        "title": {"standoff": 8, "font": {"size": 14}},
+        "ticklabelstandoff": 3,
     }
     return go.layout.Template(
         layout={

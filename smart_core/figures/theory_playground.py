@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from smart_core.figures.chart import Array, Chart, Look, bars, curve, lay_out, line, panels
+from smart_core.figures.chart import Array, Chart, Look, bars, curve, error_bars, lay_out, line, panels
 from smart_core.figures.theme import ink, plain, style
 from smart_core.formatting import join_words, percent, plural
 from smart_core.theory.playground import Playground
@@ -81,9 +81,9 @@ def true_error_chart(result: Playground, *, conditional: bool = False, **look: U
             continue
         method, middle = style(id), mean[i, known]
         low, high = np.nanmin(values[i, known], axis=1), np.nanmax(values[i, known], axis=1)
-        ends = {"array": high - middle, "arrayminus": middle - low, "thickness": 1, "width": 3}
+        bars_of = error_bars(middle, low, high, thickness=1, width=3)
         drawn = sizes[known], middle, plain(method.label), method, 8, None, "%{x:,.0f} samples<br>%{y:.2%}"
-        figure.add_trace(curve(*drawn, error_y={"type": "data", "symmetric": False, **ends}))
+        figure.add_trace(curve(*drawn, error_y=bars_of))
     room = 0.05 * max(float(np.log10(sizes[-1] / sizes[0])), 0.5)
     lay_out(figure, look, 440, "true-error")
     figure.update_xaxes(

@@ -1,4 +1,4 @@
-"""NLL against a calibration witness: what sharpening changes at each margin, and both along the path."""
+"""NLL against a calibration witness: the effect of sharpening at each margin, and both along the path."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 from smart_core.figures.chart import Array, Chart, Look, lay_out, line, marker, panels, shade
 from smart_core.figures.theme import SERIES, ink, translucent
+from smart_core.formatting import decimal
 from smart_core.theory.nll_probe import (
     LocalTerms,
     Plateau,
@@ -25,7 +26,7 @@ BINS = 40
 
 
 def slice_chart(terms: LocalTerms, low: float, high: float, probe: Plateau, **look: Unpack[Look]) -> Chart:
-    """What each margin adds to d/ds NLL and to d/ds |witness| if it is sharpened; the chosen slice is shaded.
+    """The contribution of each margin to d/ds NLL and to d/ds |witness| if it is sharpened; the chosen slice is shaded.
 
     The bars of the slice add up to its derivatives. The last bar holds all margins beyond.
     """
@@ -49,7 +50,7 @@ def slice_chart(terms: LocalTerms, low: float, high: float, probe: Plateau, **lo
             name=f"adds to d{name}/ds",
             marker={"color": kind.color, "line": {"width": 0}},
             unselected={"marker": {"opacity": 1}},
-            hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y:.2e}}<extra></extra>",
+            hovertemplate=f"margin %{{x:.2f}}<br>d{name}/ds %{{y}}<extra></extra>",
             row=row,
             col=1,
         )
@@ -73,7 +74,7 @@ def slice_chart(terms: LocalTerms, low: float, high: float, probe: Plateau, **lo
 
 
 def _zero(dark: bool) -> dict[str, object]:
-    return {"zeroline": True, "zerolinecolor": ink(dark).quiet, "exponentformat": "e"}
+    return {"zeroline": True, "zerolinecolor": ink(dark).quiet, "exponentformat": "e", "hoverformat": ".2e"}
 
 
 def _slice_alt(terms: LocalTerms, chosen: BoolArray, low: float, high: float, probe: Plateau) -> str:
@@ -104,7 +105,7 @@ def path_chart(path: ScalingPath, nll_slope: float, witness_slope: float, **look
             name=name,
             line={"color": kind.color, "width": 2.5},
             marker=marker(kind, 7),
-            hovertemplate=f"s = %{{x:.2f}}<br>change of {name} %{{y:.2e}}<extra></extra>",
+            hovertemplate=f"s = %{{x:.2f}}<br>change of {name} %{{y}}<extra></extra>",
             row=row,
             col=1,
         )
@@ -122,8 +123,8 @@ def path_chart(path: ScalingPath, nll_slope: float, witness_slope: float, **look
 
 
 def _path_alt(path: ScalingPath, changes: dict[str, Array]) -> str:
-    ends = ", ".join(f"{name} by {change[-1]:+.2e}" for name, change in changes.items())
-    back = ", ".join(f"{name} by {change[0]:+.2e}" for name, change in changes.items())
+    ends = ", ".join(f"{name} by {decimal(change[-1], '+.2e')}" for name, change in changes.items())
+    back = ", ".join(f"{name} by {decimal(change[0], '+.2e')}" for name, change in changes.items())
     return (
         f"The slice's logits scaled by s from {path.s[0]:g} to {path.s[-1]:g}. At s = {path.s[-1]:g} (sharper) the set "
         f"changes: {ends}. At s = {path.s[0]:g}: {back}."

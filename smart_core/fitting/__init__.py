@@ -1,1 +1,1 @@
-"""What a fit is made of: the profile of the logits, the hardness indicators, the objectives, and Adam."""
+"""Parts of a fit: the profile of the logits, the hardness indicators, the objectives, and Adam."""

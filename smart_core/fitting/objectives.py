@@ -1,4 +1,4 @@
-"""What a temperature method may minimise: the paper's six objectives, as functions of a profile and of beta.
+"""The objectives of temperature methods: the paper's six, as functions of a profile and of beta.
 
 Notation: confidence `p_i`, correctness `a_i`, soft bins with centres `c_b = (b + 1/2) / B`,
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,8 +53,11 @@ def soft_ece(profile: Profile, beta: Tensor, *, sigma: float, bins: int) -> Tens
 def charbonnier_soft_ece(profile: Profile, beta: Tensor, *, sigma: float, delta: float, bins: int) -> Tensor:
     """`(1/N) sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b]`, the paper's bin-mean objective."""
     p = profile.confidence(beta)
-    value: Tensor = _CharbonnierSoftECE.apply(p, profile.correct, sigma, delta, bins)
-    return value
+    weights = soft_bin_weights(p, sigma, bins)
+    mass = weights.sum(dim=-2)
+    gap = ((p - profile.correct).unsqueeze(-1) * weights).sum(dim=-2)
+    root = (gap**2 + (delta * mass) ** 2).clamp(min=torch.finfo(p.dtype).tiny).sqrt()  # no slope at 0 is infinite
+    return (root - delta * mass).sum(dim=-1) / p.shape[-1]
 
 
 def soft_bin_weights(p: Tensor, sigma: float, bins: int) -> Tensor:
@@ -66,41 +68,6 @@ def soft_bin_weights(p: Tensor, sigma: float, bins: int) -> Tensor:
 def bin_centres(bins: int, like: Tensor) -> Tensor:
     """`c_b = (b + 1/2) / B`."""
     return (torch.arange(bins, device=like.device, dtype=like.dtype) + 0.5) / bins
-
-
-class _CharbonnierSoftECE(torch.autograd.Function):
-    """The objective with its gradient written out.
-
-    With `u_b = R_b / root_b`, `v_b = delta^2 S_b / root_b - delta` and `dw_ib/dp_i = w_ib (c_b - cbar_i) / sigma^2`
-    where `cbar_i = sum_b w_ib c_b`,
-
-        N dL/dp_i = sum_b w_ib u_b + sum_b w_ib (c_b - cbar_i) ((p_i - a_i) u_b + v_b) / sigma^2,
-
-    five products of the weights with vectors over the bins: one matrix product, and no N x B temporaries.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, p: Tensor, a: Tensor, sigma: float, delta: float, bins: int) -> Tensor:
-        weights = soft_bin_weights(p, sigma, bins)
-        residual = p - a
-        mass = weights.sum(dim=-2)
-        gap = (weights.transpose(-1, -2) @ residual.unsqueeze(-1)).squeeze(-1)
-        root = torch.sqrt(gap**2 + (delta * mass) ** 2).clamp(min=torch.finfo(p.dtype).tiny)
-        ctx.save_for_backward(weights, residual, mass, gap, root)
-        ctx.sigma, ctx.delta = sigma, delta
-        return (root - delta * mass).sum(dim=-1) / p.shape[-1]
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        weights, residual, mass, gap, root = ctx.saved_tensors
-        u = gap / root
-        v = ctx.delta**2 * mass / root - ctx.delta
-        centres = bin_centres(weights.shape[-1], weights).expand_as(u)
-        directions = torch.stack([centres, u, centres * u, v, centres * v], dim=-1)
-        c, wu, wcu, wv, wcv = (weights @ directions).unbind(dim=-1)
-        spread = (residual * (wcu - c * wu) + wcv - c * wv) / ctx.sigma**2
-        grad = (wu + spread) / weights.shape[-2]
-        return grad_outputs[0].unsqueeze(-1) * grad, None, None, None, None
 
 
 @dataclass(frozen=True)

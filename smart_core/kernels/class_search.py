@@ -1,4 +1,4 @@
-"""The candidates of one class in the search of CTS: what each temperature of a grid would do to the ECE."""
+"""The candidates of one class in the search of CTS: the ECE for each temperature of a grid."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def make_all_ready() -> None:
     if not kernels.installed():
         return
     from smart_core.kernels.density import log_kernel_sums
-    from smart_core.kernels.logit_rows import confidences, evaluate_rows, top_two
+    from smart_core.kernels.logit_rows import confidences, evaluate_rows, other_powers, share_rows, top_two
     from smart_core.kernels.probability_rows import classwise_sums, row_statistics
 
     logits, labels = np.zeros((2, 3), np.float32), np.zeros(2, np.int64)
@@ -52,7 +52,10 @@ def make_all_ready() -> None:
     log_kernel_sums(*(np.zeros(2) for _ in range(5)))
     top_two(logits, top, second, labels)
     confidences(logits, top, second, third)
-    evaluate_rows(logits, top, labels, second, edges, third, third, third, np.zeros((3, 2)))
+    nll, brier, sums = np.zeros(2), np.zeros(2), [np.zeros((3, 2)) for _ in range(4)]
+    other_powers(logits, top, labels, second, nll)
+    evaluate_rows(logits, top, second, labels, labels, third, edges, third, nll, brier, *sums)
+    share_rows(logits, top, second, labels, labels, third, third, third, third, edges, nll, brier, *sums)
     row_statistics(logits, np.zeros(2), top, second, labels)
     classwise_sums(logits, labels, edges, *(np.zeros((3, 2)) for _ in range(4)))
 

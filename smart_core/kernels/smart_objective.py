@@ -6,8 +6,9 @@ With `x` the standardised indicator, the objective is
     p_i = exp(-g_i(beta_i)),    w_ib = softmax_b(-(p_i - c_b)^2 / (2 sigma^2)),
     L = (1/N) sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b],
 
-and its gradient, written out (see `smart_core.fitting.objectives` for dL/dp),
+and its gradient, written out, with the slopes u_b and v_b of N L in R_b and S_b, and `cbar_i = sum_b w_ib c_b`,
 
+    N dL/dp_i = sum_b w_ib u_b + sum_b w_ib (c_b - cbar_i) ((p_i - a_i) u_b + v_b) / sigma^2,
     dL/do_i = dL/dp_i * p_i * (dg_i/dlog beta) * beta_i * sigmoid(o_i),
 
 of which a hidden unit needs two sums over the samples where it is active, `A = sum dL/do` and `B = sum x dL/do`:
@@ -197,7 +198,7 @@ def gradient(
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What every fit on the same samples reads: the standardised indicator, whether each is correct, the log-partition.
+    """Input shared by fits on the same samples: the standardised indicator, whether each is correct, the log-partition.
 
     The log-partition is given by `gaps`, or by a `table` whose nodes are at `log beta = lowest + n / per_log`.
     """

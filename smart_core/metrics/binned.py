@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from smart_core.metrics.arrays import Values, confidence_and_correct
-from smart_core.metrics.binning import MOST_BINS, reliability
-from smart_core.types import IntArray
+from smart_core.metrics.binning import MOST_BINS, adaptive_chunks, reliability
 
 
 def ece(confidence: Values, correct: Values, bins: int = 15) -> float:
@@ -61,28 +60,16 @@ def ece_sweep(confidence: Values, correct: Values) -> float:
     0.3
     """
     p, a = confidence_and_correct(confidence, correct)
-    ends = np.cumsum(np.unique(p, return_counts=True)[1])
-    order = np.argsort(p, kind="stable")
-    hits, total = (np.concatenate([[0.0], np.cumsum(values[order], dtype=np.float64)]) for values in (a, p))
+    points, group, count = np.unique(p, return_inverse=True, return_counts=True)
+    hits, total = np.bincount(group.reshape(-1), a), points * count
     found = 0.0
     for bins in range(1, min(p.size, MOST_BINS) + 1):
-        edges = _chunk_edges(ends, bins)
-        count, right, sure = (np.diff(sums[edges]) for sums in (np.arange(p.size + 1), hits, total))
-        if bins > 1 and (np.diff(right / count) < 0).any():
+        _, starts = np.unique(adaptive_chunks(count, bins), return_index=True)
+        right, sure, size = (np.add.reduceat(values, starts) for values in (hits, total, count))
+        if (np.diff(right / size) < 0).any():
             break
         found = float(np.abs(right - sure).sum() / p.size)
     return found
-
-
-def _chunk_edges(ends: IntArray, bins: int) -> IntArray:
-    """Ends of the adaptive bins that hold a sample, for groups of ties that end after these many sorted samples."""
-    size, larger = divmod(int(ends[-1]), bins)
-    cuts = np.cumsum(np.full(bins, size) + (np.arange(bins) < larger))
-    starts = np.concatenate([[0], ends[:-1]])
-    middle = ends - 1 - (ends - starts) // 2  # the lower of two middle ranks
-    chunk = np.searchsorted(cuts, middle, side="right")
-    last = np.concatenate([chunk[1:] != chunk[:-1], [True]])
-    return np.concatenate([[0], ends[last]])
 
 
 def mce(confidence: Values, correct: Values, bins: int = 15) -> float:

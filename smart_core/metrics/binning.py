@@ -48,12 +48,17 @@ def bin_index(confidence: Values, bins: int = 15) -> IntArray:
 
 
 def adaptive_index(confidence: FloatArray, bins: int) -> IntArray:
-    """Return the index of each sample's adaptive bin: the chunk (as of `np.array_split`) of its middle rank."""
+    """Return the index of each sample's adaptive bin."""
     _, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
-    middle = np.cumsum(count) - 1 - count // 2  # the lower of two middle ranks
-    size, larger = divmod(confidence.size, bins)
-    chunk = np.repeat(np.arange(bins), size + (np.arange(bins) < larger))
-    return chunk[middle][group.reshape(-1)]
+    return adaptive_chunks(count, bins)[group.reshape(-1)]
+
+
+def adaptive_chunks(count: IntArray, bins: int) -> IntArray:
+    """Return the chunk (as of `np.array_split`) that holds the middle rank of each group of ties of these sizes."""
+    ends = np.cumsum(count)
+    size, larger = divmod(int(ends[-1]), bins)
+    cuts = np.cumsum(size + (np.arange(bins) < larger))
+    return np.searchsorted(cuts, ends - 1 - count // 2, side="right")  # the lower of two middle ranks
 
 
 def equal_mass_groups(values: Vector, bins: int) -> list[NDArray[np.int64]]:

@@ -85,6 +85,12 @@ class ClasswiseHistogram:
         self.sum_y += _sums(labels * self.bins + _bin_of(p_label, edges), None, self.count)
         self.samples += probs.shape[0]
 
+    def merge(self, other: ClasswiseHistogram) -> None:
+        """Add the sums of other rows."""
+        self.samples += other.samples
+        for name in ("count", "sum_p", "sum_p2", "sum_y"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def per_class(self) -> Vector:
         """Return the binary ECE of each column, (K,)."""
         if self.samples == 0:

@@ -19,7 +19,7 @@ from smart_core.types import IntArray, Vector
 
 @dataclass(frozen=True)
 class Convention:
-    """A package's ECE of the top-1 confidence: its value, and what makes it differ from this project's."""
+    """A package's ECE of the top-1 confidence: its value, and how it differs from this project's."""
 
     package: str
     call: str
@@ -124,4 +124,4 @@ CONVENTIONS = (
         "at 0 and 1, so close to 1 it prints another one.",
     ),
 )
-"""What is shown under "Which ECE?"."""
+"""The rows under "Which ECE?"."""

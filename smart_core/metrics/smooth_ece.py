@@ -8,9 +8,9 @@ images of p in the mirrors at 0 and 1, so that mass at p = 0 or p = 1 is counted
 and SmoothECE is its value at the one sigma with smECE_sigma = sigma.
 
 The cosines cos(m pi t) are the eigenfunctions of this kernel, with eigenvalues exp(-(m pi sigma)^2 / 2): smoothing is a
-cosine transform of the residuals, a product, and the transform back. Samples enter the grid by cubic splitting, which
-keeps the error at (grid step / sigma)^4. Simulated sets are smoothed many at once, as masses in equal cells of [0, 1]
-(`smooth_cells`, `smece_batch`).
+cosine transform of the residuals, a product, and the transform back. Samples enter the grid by linear splitting, an
+error of (grid step / sigma)^2, at most 0.03%. Simulated sets are smoothed many at once, as masses in equal cells of
+[0, 1] (`smooth_cells`, `smece_batch`).
 """
 
 from __future__ import annotations
@@ -49,22 +49,11 @@ def _cells(sigma: float) -> int:
 
 
 def _split_to_grid(points: Vector, mass: Vector, cells: int) -> Vector:
-    """Return the mass at the nodes j / cells, j = 0..cells, by cubic Lagrange splitting; nodes outside are mirrored."""
-    place = points * cells
-    base = np.clip(np.floor(place).astype(np.int64), 0, cells - 1)
-    x = place - base
-    weights = (
-        -x * (x - 1) * (x - 2) / 6,
-        (x + 1) * (x - 1) * (x - 2) / 2,
-        -(x + 1) * x * (x - 2) / 2,
-        (x + 1) * x * (x - 1) / 6,
-    )
-    grid = np.zeros(cells + 1)
-    for offset, weight in zip((-1, 0, 1, 2), weights, strict=True):
-        node = np.abs(base + offset)
-        node = np.where(node > cells, 2 * cells - node, node)
-        grid += np.bincount(node, weights=weight * mass, minlength=cells + 1)
-    return grid
+    """Return the mass at the nodes j / cells, j = 0..cells: that of each point is split between its two neighbours."""
+    base = np.minimum((points * cells).astype(np.int64), cells - 1)
+    right = (points * cells - base) * mass
+    both = np.bincount(base, weights=mass - right, minlength=cells + 1)
+    return np.asarray(both + np.bincount(base + 1, weights=right, minlength=cells + 1), dtype=np.float64)
 
 
 def _spectrum(points: Vector, mass: Vector, cells: int) -> Vector:

@@ -1,4 +1,4 @@
-"""A report to pass on: one HTML file with the verdict, the leaderboard and every figure, which loads nothing else.
+"""A report to share: one HTML file with the verdict, the leaderboard and every figure, which loads nothing else.
 
 `report` fits and writes; `report_html` writes the page from results that are computed already, and `figures_html` one
 that only offers its figures.

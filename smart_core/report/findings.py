@@ -1,4 +1,4 @@
-"""What a report is made from."""
+"""The content of a report: a comparison and the results derived from it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from smart_core.calibrators.vanilla import Vanilla
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import Cancelled, ExportError
 from smart_core.evaluation import Evaluation, evaluate
+from smart_core.experiments.benchmark_result import Benchmark
 from smart_core.experiments.compare import Comparison, compare
 from smart_core.experiments.method_result import MethodResult
 from smart_core.experiments.running import Settings
@@ -32,7 +33,7 @@ COMPARED = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """A leaderboard, what it was made with, and the studies beside it."""
+    """A leaderboard, its options, and the studies beside it."""
 
     comparison: Comparison
     bins: int = 15
@@ -44,6 +45,8 @@ class Findings:
     """The Python that computes the leaderboard again."""
     command: str = ""
     """The command line that writes the report again."""
+    benchmark: Benchmark | None = None
+    """Results over many data sets."""
     selected: Sequence[str] = ()
     """Methods to draw; empty for the recommended one."""
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -142,6 +145,8 @@ class Options(TypedDict, total=False):
     settings: dict[str, Settings] | None
     """A method's own settings by its id."""
     device: str
+    benchmark: Benchmark | None
+    """Results over many data sets, for a section of their own."""
     sensitivity: bool
     """Also refit SMART over the paper's grid of settings, which takes twenty fits per seed."""
 
@@ -156,7 +161,7 @@ def findings(
     run: Run | None = None,
     **options: Unpack[Options],
 ) -> Findings:
-    """Compute what a report is made from; it names `code` and `command` as ways to get the same numbers."""
+    """Compute the content of a report, which quotes `code` and `command` as ways to get the same numbers."""
     run = run or Run()
     with_grid, settings = options.get("sensitivity", False), options.get("settings") or {}
     same: dict[str, Any] = {name: value for name, value in options.items() if name in ("bins", "metric", "device")}
@@ -171,4 +176,5 @@ def findings(
         grid = run_sensitivity(data, seeds=seeds, settings=own, progress=second.tick, cancel=run.cancel, **same)
         if not grid.complete:
             raise Cancelled("stopped before the sensitivity study was complete; no report was written.")
-    return Findings(ranked, options.get("bins", 15), grid, code=code, command=command)
+    more = options.get("benchmark")
+    return Findings(ranked, options.get("bins", 15), grid, code=code, command=command, benchmark=more)

@@ -1,4 +1,4 @@
-"""The report's HTML file: what each part shows, and the template that shows it."""
+"""The report's HTML file: the content of each part; the layout is in the template `page.html`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from markupsafe import Markup
 import smart_core
 from smart_core.analysis.margin_groups import worst_group
 from smart_core.analysis.temperature_curve import temperature_curve
-from smart_core.calibrators import Calibrator, method_named
+from smart_core.calibrators import method_named
 from smart_core.data.logitset import MAIN_ARRAYS, LogitSet
 from smart_core.evaluation import (
     HEADLINE,
@@ -31,7 +31,9 @@ from smart_core.evaluation import (
     metric_range,
     metric_value,
 )
+from smart_core.experiments.method_result import changed_settings
 from smart_core.experiments.verdict import repair_verdict
+from smart_core.figures.benchmark import benchmark_matrix, critical_difference_diagram, win_matrix
 from smart_core.figures.chart import Chart
 from smart_core.figures.leaderboard import leaderboard_plot
 from smart_core.figures.margin_groups import margin_group_grid
@@ -82,7 +84,7 @@ def environment() -> Environment:
     made.globals |= {"METRICS": METRICS, "HEADLINE": HEADLINE, "NAMES_SHOWN": 12, "MISSING": MISSING, "plural": plural}
     made.globals |= {"metric_value": metric_value, "metric_range": metric_range, "measured_label": measured_label}
     made.globals |= {"MEASURED_AND_TRUE": MEASURED_AND_TRUE, "TRUE_RANGE": TRUE_RANGE}
-    made.globals["changed_settings"] = changed_settings
+    made.globals |= {"changed_settings": changed_settings, "label_of": label_of}
     return made
 
 
@@ -158,24 +160,21 @@ def assets() -> dict[str, Markup]:
     return {"style": style, "script": script, "plotly": Markup(get_plotlyjs())}
 
 
-def changed_settings(calibrator: Calibrator) -> str:
-    """The settings that are not at their defaults."""
-    defaults = {item.name: item.default for item in calibrator.settings()} | {"seed": calibrator.seed}
-    given = calibrator.settings_dict()
-    changed = [f"{name} = {given[name]}" for name in given if name != "device" and given[name] != defaults[name]]
-    return ", ".join(changed) or "defaults"
+def label_of(method: str) -> str:
+    """The name of a method."""
+    return method_named(method).label
 
 
 def _worst_group(found: Findings) -> str:
     worst = worst_group(found.margin_groups[-1]) if found.margin_groups else None
     if worst is not None:
         return f"Worst group: {worst.sentence}."
-    within = "No margin group is" if found.after is None else "With the repair, no margin group is"
-    return f"{within} further off than chance explains."
+    where = "In" if found.after is None else "After calibration, in"
+    return f"{where} every margin group, the error is within noise."
 
 
 def _indicator(found: Findings) -> str:
-    """What the temperature is drawn against: the indicator of SMART if it is one number, else the margin."""
+    """The x-axis of the temperature curve: the indicator of SMART if it is one number, else the margin."""
     settings = {} if found.curved is None else found.fitted[found.curved].calibrators[0].settings_dict()
     indicator = str(settings.get("indicator", "margin"))
     return "margin" if indicator == "all_logits" else indicator
@@ -242,7 +241,7 @@ def temperature(found: Findings) -> dict[str, ReportChart]:
     row, scaling = found.fitted[found.curved], found.fitted.get("ts")
     curve = temperature_curve(row.calibrators, found.data.test, _indicator(found), validation=found.data.validation)
     ts = None if scaling is None else float(scaling.calibrators[0].state()["temperature_"][0])
-    return _both("temperature", temperature_chart, {shorten(clean(found.title)): curve}, ts, height=440)
+    return _both("temperature", temperature_chart, {row.label: curve}, ts, height=440)
 
 
 def sensitivity(found: Findings) -> dict[str, ReportChart]:
@@ -255,11 +254,24 @@ def sensitivity(found: Findings) -> dict[str, ReportChart]:
     return _both("sensitivity", sensitivity_heatmap, grid, found.metric, floor=floor)
 
 
+def many_sets(found: Findings) -> dict[str, ReportChart]:
+    """The methods on every set of a benchmark, and ranked over the sets."""
+    result, metric = found.benchmark, found.metric
+    if result is None or not result.sets:
+        return {}
+    charts = _both("benchmark", benchmark_matrix, result, metric)
+    ranking = result.ranking(metric)
+    if ranking is not None:
+        charts |= _both("ranks", critical_difference_diagram, ranking) | _both("wins", win_matrix, ranking)
+    return charts
+
+
 CHARTS: dict[str, Callable[[Findings], dict[str, ReportChart]]] = {
     "leaderboard": leaderboard,
     "reliability diagram": reliability,
     "margin groups": by_margin,
     "temperature curve": temperature,
     "sensitivity": sensitivity,
+    "benchmark": many_sets,
 }
 """The charts in the order of the page, by the words of the progress."""

@@ -1,4 +1,4 @@
-"""The Python that a report says gives the same figures."""
+"""The Python code that reproduces a report."""
 
 from __future__ import annotations
 

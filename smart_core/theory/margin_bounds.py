@@ -178,7 +178,7 @@ class TargetStudy:
     def spread(self, indicator: str) -> float:
         """Return how much T varies where the indicator does not.
 
-        This is the ratio of the 95 % to the 5 % quantile of T among about 40 rows with neighbouring values of the
+        This is the ratio of the 95% to the 5% quantile of T among about 40 rows with neighbouring values of the
         indicator, as the median over such groups. 1 means that the indicator determines T.
         """
         if not self.temperature.size:

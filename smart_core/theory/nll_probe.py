@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from smart_core.device import rows_per_chunk
 from smart_core.errors import CalibrationError
+from smart_core.formatting import decimal
 from smart_core.metrics.smooth_calibration import smce
 from smart_core.types import BoolArray, Vector
 
@@ -98,7 +99,7 @@ class Plateau:
 
 @dataclass(frozen=True, eq=False)
 class LocalTerms:
-    """What the derivatives need of each sample; all (N,)."""
+    """The quantities of each sample in the derivatives; all (N,)."""
 
     confidence: Vector
     """p."""
@@ -138,7 +139,7 @@ class Estimate:
         return cls(float(contributions.mean()), float(contributions.std() / math.sqrt(n)))
 
     def __str__(self) -> str:
-        return f"{self.value:.2e} ± {self.error:.0e}"
+        return f"{decimal(self.value, '.2e')} ± {decimal(self.error, '.0e')}"
 
 
 def local_terms(logits: ArrayLike, labels: ArrayLike, temperature: ArrayLike) -> LocalTerms:

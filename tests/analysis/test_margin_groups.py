@@ -141,14 +141,15 @@ def test_the_worst_group_is_the_one_made_worst() -> None:
     worst = worst_group(groups)
     assert worst is groups[1]
     right = judged.correct[2000:4000].mean()
-    assert worst.sentence == f"margins 1.00 to 1.99: claims 71 %, right {100 * right:.0f} %"
-    # a binomial count of 2000 lies within 1.96 standard deviations in 95 % of sets
+    assert worst.sentence == f"margins 1.00 to 1.99: claims 71%, right {100 * right:.0f}%"
+    # a binomial count of 2000 lies within 1.96 standard deviations in 95% of sets
     assert groups[3].floor_q95 == pytest.approx(1.96 * np.sqrt(0.9 * 0.1 / 2000), rel=0.1)
 
 
 def test_the_worst_group_weighs_its_gap_by_its_samples() -> None:
     def group(n: int, ece: float) -> MarginGroup:
-        return MarginGroup(0.0, 1.0, np.arange(n), 0.5, 0.5, ece, 0.01)
+        means = {"accuracy": 0.5, "confidence": 0.5, "ece": ece, "floor_q95": 0.01}
+        return MarginGroup(low=0.0, high=1.0, rows=np.arange(n), **means)
 
     many, few, tiny = group(1000, 0.05), group(20, 0.30), group(5000, 0.0105)
     assert worst_group([tiny, few, many]) is many
@@ -162,7 +163,7 @@ def test_there_is_no_worst_group_if_none_is_off_beyond_noise() -> None:
 def test_small_gaps_have_more_digits() -> None:
     judged = evaluation_of([0.99] * 1000, [1] * 983 + [0] * 17, np.linspace(1.78, 2.9, 1000))
     (group,) = margin_groups(judged, [1.78, 2.9])
-    assert group.sentence == "margins 1.78 to 2.90: claims 99.0 %, right 98.3 %"
+    assert group.sentence == "margins 1.78 to 2.90: claims 99.0%, right 98.3%"
 
 
 def test_intervals_hold_the_known_population_error() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import sample_logits
 import smart_core as sc
+from pages.shared import quick_fit
 from pages.shared.session import LeaderboardRow
 from smart_core.experiments import MethodResult
 from tests.app import driver
@@ -16,6 +17,14 @@ from tests.app import driver
 @pytest.fixture(autouse=True, scope="package")
 def menu_is_known() -> Iterator[None]:
     with driver.menu_is_known():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="package")
+def samples_are_fitted() -> Iterator[None]:
+    """A page waits for the fit of a sample: nothing draws a page of AppTest again when the fit is there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quick_fit, "PATIENCE", 120.0)
         yield
 
 

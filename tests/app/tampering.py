@@ -8,7 +8,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from operator import delitem, setitem
 from typing import Any, NamedTuple
 
@@ -29,10 +29,14 @@ VIEW = {"metric": "nll", "bins": "15", "seeds": "2"}
 
 
 class Tampered(NamedTuple):
-    """A changed file, and what was changed."""
+    """A changed file, and what was changed. It is made when it is asked for: most runs try a few of thousands."""
 
     where: str
-    content: bytes
+    make: Callable[[], bytes]
+
+    @property
+    def content(self) -> bytes:
+        return self.make()
 
 
 def _data() -> sc.LogitSet:
@@ -80,7 +84,8 @@ def hostile(names: tuple[str, ...]) -> Tampered:
         here.rows[row_key(data, result.id)] = LeaderboardRow(result, {}, 1, 15)
 
     sc.compare(data, "vanilla,ts", 1, on_result=keep, cache=here.fits)
-    return Tampered("names", workspace.to_bytes(workspace.gather(here, {"data": key, **VIEW})[0]))
+    content = workspace.to_bytes(workspace.gather(here, {"data": key, **VIEW})[0])
+    return Tampered("names", lambda: content)
 
 
 def _studies(data: sc.LogitSet) -> dict[str, tuple[dict[str, Any], Any]]:
@@ -118,10 +123,12 @@ def manifests() -> Iterator[Tampered]:
     seen: set[str] = set()
 
     def changed(path: tuple[Any, ...], how: str, change: Callable[[Any, Any], None]) -> Tampered:
-        tree = json.loads(members["manifest.json"])
-        change(_at(tree, path[:-1]), path[-1])
-        where = "/".join(map(_place, path))
-        return Tampered(f"{where} {how}", _zipped({**members, "manifest.json": json.dumps(tree).encode()}))
+        def make() -> bytes:
+            tree = json.loads(members["manifest.json"])
+            change(_at(tree, path[:-1]), path[-1])
+            return _zipped({**members, "manifest.json": json.dumps(tree).encode()})
+
+        return Tampered(f"{'/'.join(map(_place, path))} {how}", make)
 
     for path in _places(original):
         kind = "/".join(map(_place, path))
@@ -147,7 +154,8 @@ def with_value(path: tuple[Any, ...], value: Any) -> Tampered:
         for step in path
     ]
     _at(tree, tuple(steps[:-1]))[steps[-1]] = value
-    return Tampered(str(path), _zipped({**members, "manifest.json": json.dumps(tree).encode()}))
+    changed = {**members, "manifest.json": json.dumps(tree).encode()}
+    return Tampered(str(path), lambda: _zipped(changed))
 
 
 def _place(step: int | str) -> str:
@@ -201,12 +209,17 @@ def arrays() -> Iterator[Tampered]:
             for how, wrong in _wrong_arrays(array).items():
                 changed = {key: value for key, value in own.items() if key != name}
                 changed |= {} if wrong is None else {name: wrong}
-                stream = io.BytesIO()
-                np.savez(stream, **changed)
-                files = {**members, member: stream.getvalue()}
-                if member.startswith("sets/"):
-                    files["manifest.json"] = _rehashed(files["manifest.json"], changed)
-                yield Tampered(f"{member} {name} {how}", _zipped(files))
+                yield Tampered(f"{member} {name} {how}", partial(_with_bundle, member, changed))
+
+
+def _with_bundle(member: str, arrays: dict[str, Any]) -> bytes:
+    """The file with other arrays in one of its bundles."""
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    files = {**_members(), member: stream.getvalue()}
+    if member.startswith("sets/"):
+        files["manifest.json"] = _rehashed(files["manifest.json"], arrays)
+    return _zipped(files)
 
 
 def _wrong_arrays(array: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def test_indicators_and_training() -> None:
     assert drawn.shape == (len(INDICATORS),)
     assert np.isfinite(drawn).all()
     assert drawn[list(INDICATORS).index("entropy")] == pytest.approx(ece, abs=off)
-    assert f"{100 * drawn.min():.2f}\u00a0%" in text_of(app).replace(" %", "\u00a0%")
+    assert f"{100 * drawn.min():.2f}%" in text_of(app)
     assert "Lowest ECE: SMART with" in text_of(app)
 
     click(app, "run-traces")
@@ -47,7 +47,7 @@ def test_indicators_and_training() -> None:
     assert {len(trace) for trace in traces.runs.values()} == {300}
 
     app.number_input(key="ablation-seeds").set_value(2).run()
-    assert "Settings changed: run again. These results were computed with seeds 1." in text_of(app)
+    assert "Settings changed: run again. These results were computed with seeds = 1." in text_of(app)
 
 
 def test_the_tables_of_the_paper_are_shown_on_request() -> None:

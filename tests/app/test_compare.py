@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 import sample_logits
 import smart_core as sc
-from pages.shared import workspace
+from pages.shared import estimates, workspace
 from pages.shared.leaderboard_table import OTHER_BINS, STALE
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, row_key
 from smart_core.calibrators import methods
@@ -24,7 +24,7 @@ from smart_core.data.logitset import LogitSet, Part
 from smart_core.evaluation import MEASURED_AND_TRUE, metric_value
 from smart_core.experiments import MethodResult
 from smart_core.formatting import join_words
-from tests.app.driver import open_page, plain_ece, settle, unlinked, wait
+from tests.app.driver import charts, open_page, plain_ece, settle, unlinked, wait
 from tests.conftest import ROOT
 
 QUICK = ("vanilla", "ts", "smart")
@@ -42,6 +42,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return original(self, *arguments, **options)
 
     monkeypatch.setattr(Calibrator, "fit", counted)
+    monkeypatch.setattr(estimates, "machine_factor", lambda: 1.0)  # it times fits of its own
     return made
 
 
@@ -93,9 +94,8 @@ def fitted(made: Session, fits: list[str]) -> AppTest:
 def test_nothing_is_fitted_at_first() -> None:
     app = open_page("compare")
     assert not app.exception
-    assert any(
-        re.match(r"\d+ methods, about [\d.]+ (s|min)$", line.value.replace("\u00a0", " ")) for line in app.caption
-    )
+    captions = [line.value.replace("\u00a0", " ") for line in app.caption]
+    assert any(re.match(r"\d+ methods, about [\d.]+ (s|min)( \d+ s)?$", caption) for caption in captions)
     assert app.button(key="fit-recommended").label == "Fit the recommended set"
     assert headline(app) == ""
 
@@ -138,7 +138,7 @@ def test_the_columns_and_the_chart_are_explained(fitted: AppTest) -> None:
     columns = json.loads(fitted.dataframe[0].proto.columns)
     assert "Tied: a paired test cannot distinguish" in columns["Verdict"]["help"]
     assert columns["ECE, measured"]["help"].endswith(MEASURED_AND_TRUE)
-    assert columns["ECE, true, 95 %"]["help"] == columns["noise floor"]["help"] == MEASURED_AND_TRUE
+    assert columns["ECE, true, 95%"]["help"] == columns["noise floor"]["help"] == MEASURED_AND_TRUE
     captions = [line.value for line in fitted.caption]
     best = table(fitted).index[0]
     drawn = [methods()[id].label for id in dict.fromkeys((*QUICK, best))]
@@ -294,3 +294,18 @@ def test_a_chain_is_fitted_and_has_settings() -> None:
     app.number_input(key="set-svs+ts-first.lambda_diagonal").set_value(2.0).run()
     assert not app.exception
     assert table(app).loc["svs+ts", "Verdict"] == STALE
+
+
+def test_the_interval_of_venn_abers_is_drawn_on_request(fits: list[str]) -> None:
+    app = fit(open_page("compare"), {"vanilla", "vennabers"})
+    app.toggle(key="show-interval").set_value(True).run()
+    assert not app.exception
+    (drawn,) = [chart for chart in charts(app) if any(trace.get("name") == "p0 to p1" for trace in chart["data"])]
+    line = next(trace for trace in drawn["data"] if trace.get("name") == "calibrated")
+    data = sc.load(sample_logits.path("digits"))
+    low, high = sc.VennAbers().fit_part(data.validation).probability_interval(data.test.logits)
+    confidence = softmax(data.test.logits.astype(np.float64), axis=1).max(axis=1)
+    step = np.searchsorted(line["x"][::2], confidence, side="right") - 1
+    found = line["customdata"][::2][step]
+    same = np.isclose(found, np.stack([low, high], axis=1), atol=1e-6).all(axis=1)
+    assert same.mean() > 0.99  # but for samples at the very confidence of a validation sample

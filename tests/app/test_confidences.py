@@ -55,6 +55,7 @@ def test_compare_fits_what_can_run(path: Path) -> None:
     rows = {id: row for key, row in session_of(app).rows.items() for id in [row.result.id] if data.content_hash in key}
     assert set(rows) == {id for id, method in sc.calibrators.methods().items() if method.top_label}
     assert all(row.result.available for row in rows.values())
+    assert app.button(key="next-page").label == "Next: Shift →"
     app.switch_page("pages/export.py").run()
     assert not app.exception
     assert "predict_confidence(confidence)" in "\n".join(block.value for block in app.code)

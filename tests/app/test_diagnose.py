@@ -58,7 +58,7 @@ def test_the_metrics_are_those_of_the_file(app: AppTest) -> None:
 
 def test_the_interval_and_the_floor_are_shown(app: AppTest) -> None:
     tiles = {tile.label: tile for tile in app.metric}
-    low, high = (float(side.rstrip("%\u00a0")) for side in tiles[f"ECE, {TRUE_RANGE}"].value.split(" – "))
+    low, high = (float(side.rstrip("%")) for side in tiles[f"ECE, {TRUE_RANGE}"].value.split("–"))
     assert {tile.help for tile in tiles.values() if tile.help} == {MEASURED_AND_TRUE}
     # far from calibrated: the interval of the true ECE lies above the floor and around the estimate
     assert 1.0 < low < 4.3 < high < 8

@@ -78,12 +78,12 @@ def test_without_a_ranking_there_are_no_verdicts(rows: dict[str, LeaderboardRow]
 
 def test_every_headline_metric_has_its_range_in_a_column_of_its_own(rows: dict[str, LeaderboardRow]) -> None:
     line = leaderboard({"smart": rows["smart"]}, None, {}, "ece").iloc[0].map(lambda text: text.replace("\u00a0", " "))
-    assert line["ECE, measured"] == "2.00 %"
-    assert line["± seeds"] == "1.00 %"  # of 1, 3 and 2 %
-    assert line["noise floor"] == "1.23 %"
-    assert line["ECE, true, 95 %"] == line["AdaECE, true, 95 %"] == "1.00 – 3.00"
-    assert line["AdaECE, measured"] == "2.00 %"
-    assert (line["NLL"], line["NLL, true, 95 %"]) == ("0.0200", "0.0100 – 0.0300")
+    assert line["ECE, measured"] == "2.00%"
+    assert line["± seeds"] == "1.00%"  # of 1, 3 and 2%
+    assert line["noise floor"] == "1.23%"
+    assert line["ECE, true, 95%"] == line["AdaECE, true, 95%"] == "1.00–3.00%"
+    assert line["AdaECE, measured"] == "2.00%"
+    assert (line["NLL"], line["NLL, true, 95%"]) == ("0.0200", "0.0100–0.0300")
     assert (line["parameters"], line["seconds"], line["top-1"]) == ("1,234", "0.50", "may change")
     assert {measured_label(name) for name in HEADLINE} <= set(line.index)
 

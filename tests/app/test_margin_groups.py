@@ -52,8 +52,8 @@ def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) ->
     size = int(re.search(r"\((\d+) samples", words)[1])  # type: ignore[index]
     assert size == pytest.approx(len(hit), abs=3)  # the sentence rounds the edges
     assert size == pytest.approx(len(model["hit"]) / 6, abs=1)
-    assert f"claims {100 * confidence.mean():.0f} %" in words
-    assert f"right {100 * hit.mean():.0f} %" in words
+    assert f"claims {100 * confidence.mean():.0f}%" in words
+    assert f"right {100 * hit.mean():.0f}%" in words
     # none of the six is worse by the plain measure
     errors = [
         plain_ece(model["confidence"][rows], model["hit"][rows])
@@ -132,7 +132,7 @@ def test_the_table_of_groups_adds_up(app: AppTest, model: dict[str, np.ndarray])
     assert np.average(found["mean confidence"], weights=found["samples"]) == pytest.approx(
         model["confidence"].mean(), abs=1e-6
     )
-    assert (found["true, 95 % low"] <= found["true, 95 % high"]).all()
+    assert (found["true, 95% low"] <= found["true, 95% high"]).all()
 
 
 def test_the_code_prints_the_verdict_of_the_page(

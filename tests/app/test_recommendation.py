@@ -39,9 +39,10 @@ def test_every_place_names_the_same_method(
     assert f"#### {found.title}" in text_of(app)
     assert all(part in text_of(app) for part in (found.choice, found.cost, found.warning))
     app.switch_page("pages/start.py").run()
-    assert f"**{found.title}**. {found.reason}" in text_of(app)
+    assert f"**{found.title}**. {found.gain} {found.cost}" in text_of(app)
+    assert f"**After {found.label}" in text_of(app)
     app.switch_page("pages/export.py").run()
-    assert f"**{found.title}**. {found.reason}" in text_of(app)
+    assert f"**{found.title}**. {found.gain} {found.cost}" in text_of(app)
     assert app.selectbox(key="export-method").value == found.method
     page = html.unescape(report_html(Findings(ranked)))
     assert f"{found.title}. {found.reason}" in page

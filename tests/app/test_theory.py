@@ -149,7 +149,7 @@ def test_a_search_finds_a_slice_that_test_confirms() -> None:
 
     slope = (nll(1 + 1e-5) - nll(1 - 1e-5)) / 2e-5
     assert slope < 0
-    (shown,) = re.findall(r"dNLL/ds = (-[\d.]+e-\d+)", text_of(app))
+    (shown,) = re.findall(r"dNLL/ds = (-[\d.]+e-\d+)", text_of(app).replace("−", "-"))
     assert float(shown) == pytest.approx(slope, rel=0.0051)  # two digits behind the point
 
 
@@ -160,7 +160,7 @@ def test_a_search_without_a_result_is_reported() -> None:
     assert not app.exception
     assert "no slice was found whose sharpening lowers NLL and raises a witness" in text_of(app)
     app.toggle(key="theory-counterexample").set_value(True).run()
-    assert "The paper's condition is met, yet NLL does not fall (dNLL/ds = 3.57e-01" in text_of(app)
+    assert "The paper's condition is met, yet NLL does not fall (dNLL/ds = 3.57e−01" in text_of(app)
 
 
 def test_the_playground_runs_becomes_stale_and_takes_a_custom_law() -> None:
@@ -175,7 +175,7 @@ def test_the_playground_runs_becomes_stale_and_takes_a_custom_law() -> None:
     assert len(charts(app)) == 2
     names, _ = run_code(app)
     best = np.nanmin(names["result"].mean()[:, -1])
-    assert f"{100 * best:.2f}\u00a0%" in text_of(app)
+    assert f"{100 * best:.2f}%" in text_of(app)
 
     app.selectbox(key="theory-law").set_value("drawn").run()
     assert "Settings changed: run again." in text_of(app)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +19,16 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 import smart_core as sc
-from pages.shared import uploads, workspaces
+from pages.shared import benchmarks, loading, quick_fit, resume, uploads, workspaces
+from pages.shared.jobs import Job, JobList, process_name
 from pages.shared.navigation import ORDER
 from pages.shared.session import LeaderboardRow, LoadedDataset, Split, row_key
+from pages.shared.theory import playground
 from smart_core.cli.dashboard import Given, opened
+from smart_core.errors import WorkspaceError
+from smart_core.experiments import benchmark as engine_benchmark
 from smart_core.export.workspaces import Limits, Store
-from tests.app.driver import click, load_own_file, open_page, session_of, text_of
+from tests.app.driver import charts, click, load_own_file, open_page, session_of, settle, text_of
 from tests.conftest import ROOT
 
 PAGES = [file.removeprefix("pages/").removesuffix(".py") for file in ORDER]
@@ -159,6 +167,67 @@ def test_a_study_is_saved_and_a_job_that_was_interrupted_goes_on(
     assert len(session_of(again).unfinished) == 0
 
 
+@pytest.fixture
+def no_fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The methods that a benchmark fits from now on."""
+    fitted: list[str] = []
+    original = engine_benchmark.fit_method
+
+    def counted(id: str, *arguments: Any, **options: Any) -> Any:
+        fitted.append(id)
+        return original(id, *arguments, **options)
+
+    monkeypatch.setattr(engine_benchmark, "fit_method", counted)
+    return fitted
+
+
+def test_a_benchmark_is_there_after_a_restart_and_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch, no_fits: list[str]
+) -> None:
+    app = open_page("benchmark")
+    app.multiselect(key="benchmark-sets").set_value(["digits"])
+    app.multiselect(key="benchmark-methods").set_value(["vanilla", "ts"])
+    click(app, "run-benchmark")
+    here, expected = session_of(app), charts(app)[0]["layout"]["annotations"]
+    assert no_fits == ["vanilla", "ts"]
+    settings = {**here.studies["benchmark"].settings, "methods": ["vanilla", "ts", "isotonic"]}
+    note = {"data": "digits", "settings": settings, "title": "Benchmark", "kind": "benchmark", "process": os.getpid()}
+    here.unfinished["note"] = note | {"hash": benchmarks.EVERY_SET}
+    restarted(monkeypatch, store)
+    again = window("benchmark", here.id)
+    assert charts(again)[0]["layout"]["annotations"] == expected
+    assert no_fits == ["vanilla", "ts"]
+    click(again, "go-on-0")
+    assert no_fits == ["vanilla", "ts", "isotonic"]
+    result = session_of(again).studies["benchmark"].result
+    assert (result.methods, result.complete) == (("vanilla", "ts", "isotonic"), True)
+    assert result.tied["ece"]["Digits"].keys() == set(result.methods)  # tested against vectors of before
+    assert len(session_of(again).unfinished) == 0
+
+
+def test_a_playground_is_there_after_a_restart_and_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_page("theory", view="Playground")
+    app.select_slider(key="theory-n").set_value(250)
+    app.slider(key="theory-seeds").set_value(1)
+    app.multiselect(key="theory-methods").set_value(["vanilla", "ts"]).run()
+    click(app, "run-playground")
+    here, drawn = session_of(app), charts(app)
+    ((key, study),) = here.studies.items()
+    study.result.error[1, 0, 0], study.result.complete = np.nan, False  # as if the server had stopped before this one
+    study.result.error[0, 0, 0] = 0.123  # to see that this cell is not computed again
+    here.studies[key] = study
+    note = {"data": "digits", "settings": study.settings, "title": "Playground", "kind": "playground"}
+    here.unfinished["note"] = note | {"hash": playground.simulator().content_hash, "process": os.getpid()}
+    restarted(monkeypatch, store)
+    again = window("guide", here.id)
+    click(again, "go-on-0")
+    result = session_of(again).studies[key].result
+    assert result.error[0, 0, 0] == 0.123
+    assert np.isfinite(result.error).all()
+    assert result.complete
+    assert len(charts(window("theory", here.id, view="Playground"))) == len(drawn)
+
+
 def test_a_file_on_the_command_line_is_not_copied(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +287,7 @@ def test_workspaces_are_listed_and_named_on_ones_own_machine(
     fresh = window("start")
     links = [element.proto.url for element in fresh.get("link_button")]
     assert any(mine in link for link in links)
-    assert "Go on where you left off" in text_of(fresh)
+    assert "Continue where you left off" in text_of(fresh)
     monkeypatch.setattr(opened, "access", workspaces.opened.access.__class__("a token of a shared server"))
     stranger = window("start")
     assert not stranger.get("link_button")
@@ -237,11 +306,13 @@ def test_a_read_only_link_changes_nothing_whatever_is_clicked(
     id, before = session_of(filled).id, content(store)
     app = window(page, shared=shared)
     assert "This is a read-only link" in text_of(app)
+    drawn = {button.key for button in app.button}
     keys = [button.key for button in app.button if not button.disabled and button.key not in ("next-page", "open-file")]
     for key in keys:
         app.button(key=key).click().run()
         assert not app.exception, key
-        app = window(page, shared=shared)
+        if {button.key for button in app.button} != drawn:
+            app = window(page, shared=shared)
     assert content(store) == before
     assert not any(job.active for job in session_of(filled).jobs)
     assert id not in str(app.main) + str(app.sidebar)
@@ -331,3 +402,158 @@ def test_a_workspace_in_memory_ends_with_its_windows(tmp_path: Path) -> None:
     del app
     gc.collect()
     assert workspaces._open.get(id) is None
+
+
+def overwrite_logits(store: Store) -> int:
+    """Make every saved logit NaN, and return how many files were changed."""
+    changed = 0
+    for path in store.folder.rglob("*.npy"):
+        array = np.load(path, mmap_mode="r+")
+        if array.dtype == np.float32 and array.ndim == 2:
+            array[:] = np.nan
+            array.flush()
+            changed += 1
+    return changed
+
+
+def test_a_page_that_was_open_before_opens_without_reading_the_logits(
+    filled: AppTest, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id, said = session_of(filled).id, {}
+    for page in ("start", "diagnose"):
+        app = settle(window(page, id, data="mine"))
+        said[page] = [line.value for line in app.markdown if line.value.startswith("####")]
+        assert said[page]
+    restarted(monkeypatch, store)
+    assert overwrite_logits(store) == 2
+    for page, sentences in said.items():
+        app = window(page, id, data="mine")
+        assert [line.value for line in app.markdown if line.value.startswith("####")] == sentences
+        assert not app.error
+
+
+STUDIES = {
+    "compare": ("compare", "fit-recommended", {}),
+    "sensitivity": ("sensitivity", "run-sensitivity", {"sigmas": "0.05, 0.5"}),
+    "objectives": ("ablation", "run-objectives", {}),
+    "indicators": ("ablation", "run-indicators", {}),
+    "efficiency": ("ablation", "run-efficiency", {}),
+    "traces": ("ablation", "run-traces", {}),
+    "shift": ("shift", "run-shift", {"data": "digits_corrupted"}),
+    "attack": ("hardness", "run-attack", {}),
+    "smart on entropy": ("temperature", "fit-curve", {}),
+}
+"""Kind of a job -> the page that starts it, the button, and the query of the page."""
+
+
+@pytest.mark.parametrize("kind", STUDIES)
+def test_every_kind_of_job_goes_on_after_a_restart(kind: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is noted, but does not run, is what a stopped server leaves: the same one is started again."""
+    started: list[Any] = []
+
+    def start(jobs: JobList, title: str, work: Any, *, kind: str, data_hash: str, note: Any = None, **_: Any) -> Job:
+        if note is not None:
+            started.append((title, kind, data_hash, json.loads(json.dumps(note))))
+            about = {"title": title, "kind": kind, "hash": data_hash, "process": process_name()}
+            jobs._notes[f"{kind} {data_hash}"] = {**about, **note}
+        return Job(title, kind, data_hash, state="cancelled")
+
+    monkeypatch.setattr(JobList, "start", start)
+    page, button, query = STUDIES[kind]
+    app = open_page(page, **query)
+    if page == "temperature":
+        app.selectbox(key="indicator").set_value(kind.rpartition(" ")[2]).run()
+    app.button(key=button).click().run()
+    assert [each[1] for each in started] == [kind]
+    id = session_of(app).id
+    restarted(monkeypatch, store)
+    again = window("guide", id)
+    assert "was interrupted when the server stopped" in text_of(again)
+    click(again, "go-on-0")
+    assert not again.exception
+    assert started == 2 * started[:1]
+
+
+def test_a_job_of_a_process_that_is_gone_was_interrupted() -> None:
+    """Also where another process has its number by now."""
+    parent = process_name(os.getppid())
+    assert resume._runs(parent)
+    assert not resume._runs(f"{os.getppid()} 1")
+    assert not resume._runs(process_name())
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    name = process_name(gone.pid)
+    gone.wait()
+    assert not resume._runs(name)
+
+
+@pytest.mark.parametrize(("button", "method"), [("delete-this-yes", "delete"), ("unshare", "unshare")])
+def test_a_click_that_cannot_be_saved_is_told(
+    button: str, method: str, filled: AppTest, shared: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise WorkspaceError("The workspace could not be saved: the server's disk is full; make room, then try again.")
+
+    id, before = session_of(filled).id, content(store)[1]
+    monkeypatch.setattr(store, method, full)
+    monkeypatch.setattr(store, "touch", full)
+    app = window("export", id)
+    app.button(key=button).click().run()
+    assert not app.exception
+    assert [toast.value.replace("\\", "") for toast in app.toast] == [
+        "The workspace could not be saved: the server's disk is full; make room, then try again."
+    ]
+    assert session_of(app) is session_of(filled)
+    assert content(store)[1] == before
+
+
+def test_start_is_drawn_before_its_sample_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, fit = threading.Event(), quick_fit._fit
+
+    def slow(*arguments: Any) -> None:
+        go.wait(60)
+        fit(*arguments)
+
+    monkeypatch.setattr(quick_fit, "PATIENCE", 0.0)
+    monkeypatch.setattr(quick_fit, "_of_samples", {})
+    monkeypatch.setattr(quick_fit, "_fit", slow)
+    app = open_page("start")
+    assert "SMART is being fitted on the validation part" in text_of(app)
+    assert "Before calibration" in text_of(app)
+    assert len(session_of(app).jobs) == 0
+    go.set()
+    (future,) = quick_fit._of_samples.values()
+    future.result(60)
+    app.run()
+    assert "After SMART, fitted on the validation part" in text_of(app)
+
+
+def test_a_sample_that_cannot_be_fitted_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(quick_fit, "_of_samples", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(quick_fit, "_fit", broken)
+        assert "Unexpected error on this page (MemoryError)" in text_of(open_page("start"))
+    assert "After SMART, fitted on the validation part" in text_of(open_page("start"))
+
+
+def test_a_long_parameter_of_a_url_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    loads = loading.json.loads
+    monkeypatch.setattr(loading.json, "loads", lambda text: seen.append(len(text)) or loads(text))
+    app = window("guide", data="0123456789ab", read='{"labels_start_at":0}' + " " * 10_000_000)
+    assert not app.error
+    assert max(seen, default=0) < 1_000_000
+
+
+def test_no_click_is_lost_when_another_window_changes_something(
+    filled: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changes between the start of the run of a click and the page that the click is for."""
+    here = session_of(filled)
+    once = iter([("smart", {"sigma": 0.6})])
+    monkeypatch.setattr(resume, "draw", lambda: here.settings.update(once))
+    started = len(here.jobs)
+    click(filled, "fit-selected")
+    assert len(here.jobs) == started + 1

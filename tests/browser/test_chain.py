@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 import sample_logits
 import smart_core as sc
-from tests.browser.conftest import Visit, serve
+from tests.browser.conftest import Visit
 from tests.browser.test_compare import FITS, methods_drawn
 from tests.browser.test_export import download, plug_in_ece
 
@@ -39,7 +39,7 @@ def test_svs_then_smart_is_fitted_compared_exported_and_read_again(server: str, 
     expect(headline).to_be_visible(timeout=FITS)
     seen.idle()
     words = headline.inner_text()
-    (shown, _) = (float(number) for number in re.findall(r"([\d.]+)\s%", words))
+    (shown, _) = (float(number) for number in re.findall(r"([\d.]+)%", words))
     with np.load(sample_logits.path("digits")) as bundle:
         logits, labels = bundle["test_logits"], bundle["test_labels"]
     loaded = sc.load_calibrator(download(seen, "Download calibrator", tmp_path))
@@ -51,8 +51,7 @@ def test_svs_then_smart_is_fitted_compared_exported_and_read_again(server: str, 
     workspace = download(seen, "Download workspace", tmp_path)
     seen.clean()
 
-    with serve() as address:
-        fresh = visit(f"{address}/export")
-        fresh.page.locator(".st-key-export-restore input[type=file]").set_input_files(workspace)
-        expect(fresh.page.get_by_role("heading", name=f"{LABEL} has an ECE of")).to_have_text(words)
-        fresh.clean()
+    fresh = visit(f"{server}/export")  # a session and a workspace of its own
+    fresh.page.locator(".st-key-export-restore input[type=file]").set_input_files(workspace)
+    expect(fresh.page.get_by_role("heading", name=f"{LABEL} has an ECE of")).to_have_text(words)
+    fresh.clean()

@@ -41,7 +41,7 @@ def test_from_the_upload_to_the_download(server: str, visit: Open, tmp_path: Pat
     expect(page.get_by_role("heading", level=4).first).to_contain_text("judge. Too confident")
     expect(page.get_by_test_id("stSidebar").get_by_text("confidences without logits")).to_be_attached()
     # the page runs again when its own fit ends, which would close a list of options
-    expect(page.get_by_test_id("stSidebar").get_by_text("✓ Fit")).to_be_attached(timeout=FITS)
+    expect(page.get_by_test_id("stSidebar").get_by_text("✓ First fit")).to_be_attached(timeout=FITS)
     seen.idle()
     seen.picture("confidences-start")
 

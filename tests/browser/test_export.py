@@ -42,7 +42,7 @@ def test_downloads_and_a_restored_workspace(server: str, visit: Open, tmp_path: 
     expect(headline).to_be_visible(timeout=3 * conftest.PATIENCE)
     seen.idle()
     words = headline.inner_text()
-    (shown, _) = (float(number) for number in re.findall(r"([\d.]+)\s%", words))
+    (shown, _) = (float(number) for number in re.findall(r"([\d.]+)%", words))
     with np.load(sample_logits.path("digits")) as bundle:
         logits, labels = bundle["test_logits"], bundle["test_labels"]
 

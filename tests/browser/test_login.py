@@ -78,9 +78,9 @@ def test_each_user_has_workspaces_of_their_own(server: Server, chromium: Browser
     bob = sign_in(chromium, f"{server.address}/start?workspace={id}", "bob")
     expect(bob.get_by_text("is not on this server")).to_be_visible()
     assert id not in bob.url
-    assert bob.get_by_text("Go on where you left off").count() == 0
+    assert bob.get_by_text("Continue where you left off").count() == 0
     again = sign_in(chromium, f"{server.address}/start", "ann")
-    expect(again.get_by_text("Go on where you left off")).to_be_visible()
+    expect(again.get_by_text("Continue where you left off")).to_be_visible()
     again.goto(f"{server.address}/start?workspace={id}")
     expect(again.get_by_test_id("stSidebar").get_by_text("tested on 500")).to_be_visible()
     again.get_by_role("button", name="Sign out").click()

@@ -12,6 +12,7 @@ ALL = [id for id, method in methods().items() if TWO_CLASSES not in method.needs
 """Methods for any number of classes; the others have tests of their own."""
 QUICK: dict[str, dict[str, Any]] = {
     "smart": {"epochs": 60},
+    "fc": {"search": "coarse"},
     "gc": {"partitions": 3},
     "iop": {"epochs": 40},
     "refined": {"folds": 2},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from smart_core import kernels
-from smart_core.calibrators import get, pts
+from smart_core.calibrators import get, pts, refined
+from smart_core.calibrators.smart import SMART
 from smart_core.data.logitset import Part
 from smart_core.evaluation import METRICS, evaluate
 from tests.calibrators.fits import ALL, QUICK
@@ -17,8 +20,8 @@ from tests.other_device import WrongDevice, pretend_device
 TABULATED = ("ts", "gc", "smart")
 """Methods that read the profile, which has tables for many classes; `pts` does too and is slow."""
 
-SHORTER = {"fc": {"search": "coarse"}}
-"""Where every operation is watched, a full search takes long."""
+SHORTER = {"fc": {"search": "coarse"}, "refined": {"refinement": "svs"}}
+"""Where every operation is watched, a full search takes long; the refinements are tried one by one as methods."""
 
 
 def test_the_device_is_strict():
@@ -42,7 +45,9 @@ def test_the_device_is_strict():
 def test_fit_and_apply_stay_on_their_device(id: str, classes: int, monkeypatch: pytest.MonkeyPatch):
     """Both sides go PyTorch's way; that the compiled loops agree with it is shown in `tests/kernels`."""
     monkeypatch.setattr(kernels, "enabled", False)
-    monkeypatch.setitem(pts.FAST, "epochs", 25)  # every operation is watched, which is slow
+    # every operation is watched, which is slow
+    monkeypatch.setitem(pts.FAST, "epochs", 25)
+    monkeypatch.setattr(refined, "SMART", partial(SMART, epochs=25))
     problem = over_confident(160, classes, seed=8)
     settings = {**QUICK.get(id, {}), **SHORTER.get(id, {}), "seed": 1}
     here = get(id, device="cpu", **settings).fit(problem.logits, problem.labels, **problem.fit_arguments())

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.neighbors import NearestNeighbors
 
-from smart_core.calibrators.neighbours import unit_rows
+from smart_core.calibrators import neighbours as neighbours_module
+from smart_core.calibrators.neighbours import nearest_squares, unit_rows
 from smart_core.calibrators.procal import Density, ProCal, proximity
 from smart_core.metrics import ece
 from tests.calibrators.checks import (
@@ -192,7 +193,7 @@ def test_real_logits_give_the_papers_modest_gain() -> None:
     assert any("logits in their place" in notice for notice in fitted.notices_)
     confidence, prediction = fitted.predict_proba(z_test).max(dim=1)
     error = ece(confidence, prediction == y_test.reshape(-1))
-    assert 0.036 < error < 0.0435  # the paper: 4.17 %, from 4.34 % uncalibrated
+    assert 0.036 < error < 0.0435  # the paper: 4.17%, from 4.34% uncalibrated
 
 
 def test_real_features_repair_a_network() -> None:
@@ -208,3 +209,12 @@ def test_real_features_repair_a_network() -> None:
 def test_a_saved_calibrator_gives_the_same_bits() -> None:
     for sample in (positive_network(100, 8), DEGENERATE["all correct"]):  # the second keeps no misses
         assert_same_bits_after_saving(fit(sample), sample)
+
+
+def test_the_search_in_float32_finds_the_same_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    reference = unit_rows(torch.from_numpy(rng.normal(size=(2500, 30))).float())
+    queries = torch.cat([unit_rows(torch.from_numpy(rng.normal(size=(60, 30)))), reference[:20].double()])
+    found = nearest_squares(queries, reference, 10)
+    monkeypatch.setattr(neighbours_module, "MANY", len(reference))
+    np.testing.assert_allclose(found, nearest_squares(queries, reference, 10), atol=1e-13)

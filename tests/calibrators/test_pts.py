@@ -52,7 +52,7 @@ def test_real_logits_are_repaired_about_as_published():
         sc.evaluate(PTS(seed=seed).fit(data.validation.logits, data.validation.labels), data.test).metric("ece")
         for seed in range(3)
     ]
-    assert 0.0055 < np.mean(values) < 0.0135  # independent runs: 0.59 to 1.32 %
+    assert 0.0055 < np.mean(values) < 0.0135  # independent runs: 0.59 to 1.32%
 
 
 ORIGINAL_NLL = {"resnet50_cifar10_ce": 0.1970, "cifar10_resnet20_test.npz": 0.2578,

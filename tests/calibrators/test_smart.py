@@ -173,7 +173,7 @@ def test_a_u_shaped_law_is_recovered():
 
 
 def test_the_figures_on_real_cifar10_logits():
-    """Mean of five seeds on the paper's CIFAR-10 ResNet-50: ECE <= 0.85 %, AdaECE <= 1.1 %, NLL <= 0.206."""
+    """Mean of five seeds on the paper's CIFAR-10 ResNet-50: ECE <= 0.85%, AdaECE <= 1.1%, NLL <= 0.206."""
     folder = real_data("resnet50_cifar10_ce")
     data = sc.load(val=folder / "val.pt", test=folder / "test.pt")
     values = []

@@ -56,7 +56,8 @@ def zarr_store(arrays: Mapping[str, Any], version: Any = 3, **options: Any) -> d
     content: dict[str, Any] = {}
     root = zarr.create_group(MemoryStore(content), zarr_format=version)
     for path, array in arrays.items():
-        root.create_array(path, data=np.asarray(array), **options)
+        array = np.asarray(array)
+        root.create_array(path, shape=array.shape, dtype=array.dtype, **options)[...] = array  # zarr 3.0 takes no data
     return {path: buffer.to_bytes() for path, buffer in content.items()}
 
 

@@ -261,11 +261,21 @@ MAT = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
 
 def nested_cells(depth: int = 60, megabytes: int = 100) -> bytes:
     """A matrix in a cell in a cell ..., which is copied at each level by a reader that cuts the content out."""
-    count = megabytes << 20
-    content = matrix(b"", 9, (1, count), element(2, bytes(count)))
-    for level in range(depth):
-        content = matrix(b"logits" if level == depth - 1 else b"", 1, (1, 1), content)
-    packed = zlib.compress(content, 9)
+    size, cell = megabytes << 20, matrix(b"", 1, (1, 1))
+    heads = [
+        matrix(b"", 9, (1, size)) + struct.pack("<II", 2, size),
+        *[cell] * (depth - 1),
+        matrix(b"logits", 1, (1, 1)),
+    ]
+    for at, head in enumerate(heads):  # each declares what it holds itself and all within it
+        size += len(head) - 8
+        heads[at] = struct.pack("<II", 14, size) + head[8:]
+        size += 8
+    packer = zlib.compressobj(1)
+    packed = packer.compress(b"".join(reversed(heads)))
+    for _ in range(megabytes):
+        packed += packer.compress(bytes(1 << 20))
+    packed += packer.flush()
     return MAT + struct.pack("<II", 15, len(packed)) + packed
 
 

@@ -122,6 +122,7 @@ NAMES = {
     "a file per model": ({"resnet50", "vit_b16"}, ["resnet50", "vit_b16"]),
     "models and shared labels": ({"a_logits", "b_logits", "labels"}, ["a", "b"]),
     "pieces": ({"logits_0", "logits_1", "labels_0", "labels_1"}, [""]),
+    "pieces of each split": ({"val/shard_0", "val/shard_1", "test/shard_0", "test/batch1"}, [""]),
     "ranks": ({"predictions_0", "predictions_1", "batch_indices_0", "batch_indices_1"}, [""]),
     "tables of Spark": ({"part-00000-1a2b-c000.snappy", "part-00001-1a2b-c000.snappy"}, [""]),
     "Hugging Face": ({"test/data-00000-of-00002", "test/data-00001-of-00002", "validation/data-00000-of-00001"}, [""]),
@@ -144,6 +145,7 @@ def test_numbers_at_the_end_of_names() -> None:
     found = [shard_of(name) for name in names]
     assert [number for _, number in found] == [0, 3, 7, 2, 1, 2, None]
     assert [stem for stem, _ in found] == ["logits", "logits", "preds", "predictions", "data", "part", "a7"]
+    assert [shard_of(name) for name in ("shard_2", "rank0")] == [("shard", 2), ("rank", 0)]
     assert shard_of("resnet50") == ("resnet50", None)
     assert shard_of("2024") == ("2024", None)
 

@@ -74,6 +74,7 @@ FILES = {
     "compressed.npz": compressed(SIDES),
     "fortran.npz": npz(**{key: np.asfortranarray(value) for key, value in SIDES.items()}),
     "big_endian.npz": npz(**{k: v.astype(v.dtype.newbyteorder(">")) for k, v in SIDES.items()}),
+    "dict.npy": npy(np.array(SIDES, dtype=object)),
     "dict.pt": torch_bytes(TENSORS),
     "legacy.pth": torch_bytes(TENSORS, _use_new_zipfile_serialization=False),
     "nested.pt": torch_bytes({"val": (TENSORS["val_logits"], TENSORS["val_labels"]),
@@ -152,7 +153,7 @@ UNMARKED = ("pairs0.p", "pairs1.p", "dict0.pkl", "dict1.pkl", "matlab4.mat")
 MARKED = [name for name in FILES if name not in UNMARKED]
 RENAMED = [(name, extension) for name in MARKED for extension in ("", ".bin")]
 TEXT = (".csv", ".tsv", ".json", ".jsonl", ".csv.gz", ".tsv.bz2", ".jsonl.xz", ".csv.zst")
-RENAMED += [(name, ".npy") for name in MARKED if not name.endswith(TEXT)]
+RENAMED += [(name, ".npy") for name in MARKED if not name.endswith((*TEXT, ".npy"))]
 
 
 @pytest.mark.parametrize(("name", "extension"), RENAMED)
@@ -343,11 +344,15 @@ def test_probabilities_with_different_numbers_of_classes():
     assert (found == 0).sum() == np.isinf(PADDED).sum()
 
 
-def test_long_texts_are_cut_with_a_notice():
-    table = frame().assign(group=["x" * 300 + str(k) for k in Y])
-    data = load(table.to_csv(index=False).encode(), name="a.csv")
-    assert set(data.test.group) == {"x" * 200}
-    assert "cut at 200 characters (the longest has 301)" in next(n.text for n in data.notices if n.code == "long_text")
+def test_long_texts_are_cut_with_one_notice():
+    table = frame().assign(group=["x" * (300 + row) for row in range(len(Y))])
+    pieces = io.BytesIO()
+    pyarrow.parquet.write_table(pa.Table.from_pandas(table), pieces, row_group_size=7)
+    for name, content in (("a.csv", table.to_csv(index=False).encode()), ("a.parquet", pieces.getvalue())):
+        data = load(content, name=name)
+        assert set(data.test.group) == {"x" * 200}
+        said = [notice.text for notice in data.notices if notice.code == "long_text"]
+        assert said == [f"{name}: texts of column 'group' are cut at 200 characters."]
 
 
 def test_names_are_cut_before_anything_looks_at_them():
@@ -436,3 +441,27 @@ def test_rows_longer_than_the_header():
             load("\n".join([header, *spoiled]).encode(), name="a.csv")
     with pytest.raises(LogitFileError):
         load("\n".join([header, *rows[:-1], f"{rows[-1]},1.5"]).encode(), name="a.csv")
+
+
+def test_row_groups_of_parquet_make_the_same_set():
+    """Read group by group, also where a type changes between them: an integer that is missing, a longer text."""
+    domain = ["a"] * 50 + ["longer"] * 10
+    count = pa.array([None if row == 55 else row for row in range(60)])
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(Z.reshape(-1)), Z.shape[1])
+    table = pa.table({"logits": fixed, "label": Y, "split": frame()["split"].to_numpy(str), "domain": domain})
+    table = table.append_column("count", count)
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(table, stream, row_group_size=7)
+    found, expected = load(stream.getvalue(), name="a.parquet"), load(arrow_bytes(table, "parquet"), name="a.parquet")
+    assert found.content_hash == expected.content_hash
+    assert found.test.metadata.keys() == expected.test.metadata.keys()
+    np.testing.assert_array_equal(found.test.logits, expected.test.logits)
+
+
+def test_an_error_in_a_row_group_names_the_row_of_the_file():
+    rows = [None if row == 52 else list(z) for row, z in enumerate(Z)]
+    table = pa.table({"logits": pa.array(rows, pa.list_(pa.float32(), Z.shape[1])), "label": Y})
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(table, stream, row_group_size=7)
+    with pytest.raises(LogitFileError, match="the first at row 52"):
+        load(stream.getvalue(), name="a.parquet")

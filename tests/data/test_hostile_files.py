@@ -14,8 +14,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from smart_core.data import load
+from smart_core.data import Document, load
+from smart_core.data.formats.raw import MAX_AXES, MAX_CHARACTERS
 from smart_core.errors import LogitFileError
+from tests.data.containers import hdf5
 from tests.data.files import example, npy, npz, torch_bytes
 from tests.data.test_formats import FILES
 
@@ -209,3 +211,13 @@ def test_names_cannot_break_the_sentence():
     assert "\x1b" not in str(caught.value)
     assert "/etc/" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_what_a_file_claims_is_cut_before_it_is_used():
+    shape = "[" + ",".join(["1"] * 100_000) + "]"
+    header = f'{{"a": {{"dtype": "Q", "shape": {shape}, "data_offsets": [0, 0]}}}}'.encode()
+    (info,) = Document.open(struct.pack("<Q", len(header)) + header, name="a.safetensors").describe()
+    assert info.shape == (1,) * MAX_AXES
+    models = {f"{k}{'x' * 60_000}/{name}": values for k in range(2) for name, values in (("logits", Z), ("labels", Y))}
+    groups = Document.open(hdf5(models), name="a.h5").groups
+    assert [len(group) for group in groups] == [MAX_CHARACTERS] * 2

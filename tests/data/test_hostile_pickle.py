@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import io
 import os
@@ -15,7 +16,7 @@ import pytest
 
 from smart_core.data import load
 from smart_core.errors import LogitFileError
-from tests.data.files import example, npz, pickled, torch_bytes
+from tests.data.files import example, npy, npz, pickled, torch_bytes
 
 Z, Y = example()
 PROTOCOLS = range(6)
@@ -271,3 +272,16 @@ def test_object_arrays_are_never_unpickled(tmp_path):
     data = load(npz(logits=Z, labels=Y, extra=evil), name="a.npz")
     assert data.classes == 4
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("call", calls(""))
+def test_a_dict_of_np_save_is_read_by_the_same_interpreter(call, tmp_path):
+    canary = tmp_path / "canary"
+    for evil in ({"logits": Z, "labels": Y, "extra": calls(canary)[call]}, {"logits": calls(canary)[call]}):
+        with contextlib.suppress(LogitFileError):  # an array of objects is left out, as from a pickle
+            load(npy(np.array(evil, dtype=object)), name="a.npy")
+        assert not canary.exists()
+    deep = {"logits": Z}
+    for _ in range(50):
+        deep = {"a": np.array(deep, dtype=object)}
+    refuse_and_spare(npy(np.array(deep, dtype=object)), canary, "a.npy", words="too deeply")

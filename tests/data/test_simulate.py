@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import softmax
 
-from smart_core.data.simulate import BLOCK_ROWS, LAWS, Simulated, constant, simulate, simulate_set, u_shaped
+from smart_core.data.simulate import (
+    BACKGROUND,
+    BLOCK_ROWS,
+    HARD_ROWS,
+    LAWS,
+    Simulated,
+    constant,
+    simulate,
+    simulate_set,
+    u_shaped,
+)
 from tests.tolerance import assert_within, float32_bound
 
 
@@ -78,8 +88,8 @@ def test_realistic_spread(law: str, classes: int) -> None:
 
 def test_background_mass_has_its_closed_form() -> None:
     """sum_k exp((z_k - z_rival) / T) averages to the integral of x^(-background / T) over 1..K-1."""
-    classes, temperature, background = 50, 2.0, 3.0
-    data = simulate(20_000, classes, seed=2, background=background)
+    classes, temperature, background = 50, 2.0, BACKGROUND
+    data = simulate(20_000, classes, seed=2)
     ordered = -np.sort(-data.logits.astype(np.float64), axis=1)
     mass = np.exp((ordered[:, 2:] - ordered[:, 1:2]) / temperature).sum(axis=1)
     power = 1 - background / temperature
@@ -87,8 +97,8 @@ def test_background_mass_has_its_closed_form() -> None:
 
 
 def test_margin_mixture_has_its_mean() -> None:
-    data = simulate(60_000, 4, seed=4, difficulty=0.25)
-    assert data.margin.mean() == pytest.approx(0.25 * 1.2 * 1.5 + 0.75 * 6 * 1.5, rel=0.01)
+    data = simulate(60_000, 4, seed=4)
+    assert data.margin.mean() == pytest.approx(HARD_ROWS * 1.2 * 1.5 + (1 - HARD_ROWS) * 6 * 1.5, rel=0.01)
 
 
 def test_shapes_of_the_laws() -> None:
@@ -190,8 +200,6 @@ def test_set_holds_the_same_rows_as_its_truth() -> None:
         {"n": 0},
         {"classes": 1},
         {"law": "cubic"},
-        {"difficulty": 1.5},
-        {"background": 0.0},
         {"law": lambda m: m - 100},
         {"law": partial(constant, temperature=float("nan"))},
     ],

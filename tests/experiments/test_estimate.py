@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import smart_core as sc
@@ -9,7 +11,7 @@ from pages.shared.jobs import MAX_GROWTH, Job
 from pages.shared.leaderboard import RECOMMENDED, RECOMMENDED_SECONDS
 from smart_core.calibrators import methods
 from smart_core.experiments.cost import fit_seconds
-from smart_core.experiments.estimate import machine_factor, row_seconds, within
+from smart_core.experiments.estimate import _others_running, machine_factor, row_seconds, within
 from smart_core.progress import Run
 
 
@@ -37,6 +39,15 @@ def test_a_fit_that_is_cached_costs_only_its_intervals() -> None:
 
 def test_the_machine_is_measured() -> None:
     assert machine_factor() > 0
+
+
+def test_threads_that_compete_are_counted_now_where_the_system_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = iter(range(1, 11))  # each counts the one that asks
+    monkeypatch.setattr(Path, "read_text", lambda path: f"9.00 9.00 9.00 {next(counts)}/400 12345")
+    assert _others_running() == pytest.approx(4.5)
+    monkeypatch.setattr(Path, "read_text", lambda path: "")
+    monkeypatch.setattr("os.getloadavg", lambda: (3.0, 2.0, 1.0), raising=False)
+    assert _others_running() == 3.0
 
 
 def test_progress_follows_the_weights() -> None:

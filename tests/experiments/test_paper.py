@@ -213,10 +213,10 @@ def test_tensions_hold_in_the_tables():
     ):
         assert 100 * value(table=grid, variant="sigma=0.05 delta=0.001") == pytest.approx(reads)
         assert 100 * value(table=MAIN, dataset="ImageNet", model=model, method="smart") == pytest.approx(headline)
-        assert f"{reads} %" in said
-        assert f"{headline} %" in said
+        assert f"{reads}%" in said
+        assert f"{headline}%" in said
     small = [grid.mean()[:3].max() for grid in (paper.sensitivity_grid(), paper.sensitivity_grid(model="ViT-B/16"))]
-    assert [f"{100 * most:.2f} %" in said for most in small] == [True, True]
+    assert [f"{100 * most:.2f}%" in said for most in small] == [True, True]
     for dataset, model in (("CIFAR-10", "Wide-ResNet"), ("CIFAR-100", "ResNet-50"), ("CIFAR-100", "Wide-ResNet")):
         found = paper.rows(dataset=dataset, model=model, method="smart", metric="ece")
         for row in found:

@@ -72,7 +72,7 @@ def test_equal_to_scipy(seed: int):
 
 
 def test_the_critical_differences_of_the_textbook():
-    """q of Nemenyi's test at 5 %, Table 5(a) of Demšar: 1.960, 2.343, ..., 3.164 for 2 to 10 methods."""
+    """q of Nemenyi's test at 5%, Table 5(a) of Demšar: 1.960, 2.343, ..., 3.164 for 2 to 10 methods."""
     table = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}
     for methods, q in table.items():
         sets = methods * (methods + 1)  # the root is then the square root of 1 / 6
@@ -80,11 +80,11 @@ def test_the_critical_differences_of_the_textbook():
 
 
 def test_intervals_of_win_rates_cover():
-    """On sets drawn from a law with a known win rate, the interval holds it in about 95 % of benchmarks."""
+    """On sets drawn from a law with a known win rate, the interval holds it in about 95% of benchmarks."""
     rng = np.random.default_rng(0)
     held = 0
     for trial in range(150):
-        better = rng.random(30) < 0.7  # the first method beats the second on 70 % of sets
+        better = rng.random(30) < 0.7  # the first method beats the second on 70% of sets
         values = np.stack([np.where(better, 0.0, 1.0), np.full(30, 0.5)], axis=1)
         low, high = rank_methods(values, ["a", "b"], seed=trial).win_interval[0]
         held += low <= 0.7 <= high

@@ -13,7 +13,7 @@ import pytest
 import smart_core as sc
 from smart_core.errors import CalibrationError, ExportError
 from smart_core.experiments.compare import Comparison, MethodResult
-from smart_core.export.tables import comparison_csv, comparison_json, comparison_latex, escaped
+from smart_core.export.tables import comparison_csv, comparison_latex, escaped
 from smart_core.metrics import Floor, Interval
 from tests.data.files import example
 
@@ -94,7 +94,7 @@ def test_methods_as_columns_in_the_papers_layout():
 def test_methods_as_rows_with_the_floor_last():
     _, (header, *rows) = parsed(comparison_latex(made_comparison(), methods="rows", metrics=["ece", "nll", "accuracy"]))
     ece, nll, accuracy = r"ECE (\%) $\downarrow$", r"NLL $\downarrow$", r"Accuracy (\%) $\uparrow$"
-    assert header == ["Method", ece, r"true, 95\,\%", nll, accuracy]
+    assert header == ["Method", ece, r"true, 95\%", nll, accuracy]
     # the range of the true error has a column of its own, beside the measured one
     assert [line[2] for line in rows] == ["10.00--40.00"] * 3 + ["--", "10.00--40.00", ""]
     assert [line[0] for line in rows] == ["Vanilla", "TS", "PTS", "FC", "SMART", "Noise floor"]
@@ -128,7 +128,7 @@ def test_names_are_escaped():
         (r"\textless{}", "<"),
         (r"\textgreater{}", ">"),
         (r"\textbar{}", "|"),
-        (r"\textquotedbl{}", '"'),
+        ("''", '"'),
     ):
         assert written in back
         back = back.replace(written, f"\0{ord(character):03d}")
@@ -137,6 +137,14 @@ def test_names_are_escaped():
     back = re.sub(r"\0(\d{3})", lambda found: chr(int(found[1])), back)
     assert back == hostile.replace("\n\x00", " ")
     assert escaped("ResNet-50, α") == "ResNet-50, α"
+
+
+@pytest.mark.parametrize("name", ["[5pt] x", "*", " [", "\n*{x}"])
+def test_a_name_is_no_argument_of_the_row_above(name: str):
+    """After `\\\\`, LaTeX takes `[...]` for a length and `*` for a command."""
+    body = comparison_latex([made_comparison("one"), made_comparison(name)], metrics=["ece"])
+    (line,) = [line for line in body.splitlines() if name.strip()[0] in line and "one" not in line and " & " in line]
+    assert line.lstrip().startswith("{}")
 
 
 def test_a_comparison_without_values():
@@ -169,7 +177,7 @@ def test_csv_keeps_every_digit():
 def test_json_is_that_of_the_command_line():
     comparison = made_comparison("näme")
     comparison.recommended = None  # these rows have no evaluations to recommend from
-    content = json.loads(comparison_json(comparison))
+    content = json.loads(comparison.to_json())
     assert content["data"]["name"] == "näme"
     assert content["methods"]["ts"]["metrics"]["ece"]["mean"] == 0.0138
     assert content["methods"]["fc"] == {"available": False, "reason": "needs features and head"}

@@ -33,7 +33,7 @@ def test_alt_names_the_largest_changes_and_the_closest_method() -> None:
     alt = confidence_change_plot({"ts": change([0.8, 0.85]), "smart": change([0.7, 0.95])}).alt
     assert "SMART lowers it most, by 20.0 percentage points at margin 1." in alt
     assert "SMART raises it most, by 5.0 percentage points at margin 2." in alt
-    # TS misses by 0.1 and 0.15, SMART by 0 and 0.25: both 12.5 % on average; the first is named
+    # TS misses by 0.1 and 0.15, SMART by 0 and 0.25: both 12.5% on average; the first is named
     assert "TS, off by 12.5 percentage points on average" in alt
 
 

@@ -58,8 +58,8 @@ def test_words_name_the_largest_gap_of_a_cell_with_enough_samples() -> None:
     judged = evaluation_of([0.95] * 3 + [0.8] * 60, [0, 1, 1] + [1, 0] * 30, [1.0] * 3 + [3.0] * 60)
     chart = gap_heatmap(judged, [0.0, 2.0, 4.0], 10)
     assert "1 cell within noise dimmed" in chart.alt
-    assert "largest gap is at margin 2.0–4.0 and confidence 70.0\u00a0% to 80.0\u00a0%" in chart.alt
-    assert "60 samples claim 80.0\u00a0% and are right 50.0\u00a0% of the time" in chart.alt
+    assert "largest gap is at margin 2.0–4.0 and confidence 70.0% to 80.0%" in chart.alt
+    assert "60 samples claim 80.0% and are right 50.0% of the time" in chart.alt
     assert list(chart.table["samples"]) == [3, 60]
     np.testing.assert_allclose(chart.table["gap"], [0.95 - 2 / 3, 0.3])
 

@@ -59,7 +59,7 @@ def test_alt_has_both_correlations_with_their_intervals():
     result = made()
     found = result.correlation
     alt = hardness_scatter(result).alt
-    assert f"r = {found.pearson:.2f} (95 % interval {found.pearson_low:.2f} to {found.pearson_high:.2f})" in alt
+    assert f"r = {found.pearson:.2f} (95% interval {found.pearson_low:.2f} to {found.pearson_high:.2f})" in alt
     assert f"Spearman's {found.spearman:.2f}" in alt
     assert "of 93 samples" in alt
 

@@ -60,7 +60,7 @@ def test_panels_are_zoomed_to_their_lines_and_bands() -> None:
     np.testing.assert_allclose(
         [alone.error_y.arrayminus[0], alone.error_y.array[0]], [alone.y[0] - low, high - alone.y[0]]
     )
-    assert [t.name for t in figure.data if t.xaxis == "x" and t.fill == "toself"] == ["Vanilla: 95 % band"]
+    assert [t.name for t in figure.data if t.xaxis == "x" and t.fill == "toself"] == ["Vanilla: 95% band"]
 
 
 def test_before_and_after_share_panels_and_one_legend() -> None:
@@ -79,8 +79,8 @@ def test_titles_have_margins_samples_and_the_error_before_and_after() -> None:
     after = evaluation_of(np.repeat([0.1, 0.9], 50), np.repeat([0, 1], 50), margin)
     figure = margin_group_grid(before, after, [1.0, 3.0, 5.0], columns=2).figure
     assert [note.text for note in figure.layout.annotations] == [
-        "<b>margin 1.0–3.0</b><br>n = 50<br>ECE 80.0 → 10.0\u00a0%",
-        "<b>margin 3.0–5.0</b><br>n = 50<br>ECE 20.0 → 10.0\u00a0%",
+        "<b>margin 1.0–3.0</b><br>n = 50<br>ECE 80.0 → 10.0%",
+        "<b>margin 3.0–5.0</b><br>n = 50<br>ECE 20.0 → 10.0%",
     ]
 
 
@@ -90,7 +90,7 @@ def test_words_name_the_worst_group_of_each_side() -> None:
     before = evaluation_of(np.repeat([0.8, 0.9], 500), correct, margin)
     after = evaluation_of(np.repeat([0.5, 0.9], 500), correct, margin)
     alt = margin_group_grid(before, after, [1.0, 3.0, 5.0]).alt
-    assert "Vanilla: worst at margins 1.00 to 3.00: claims 80 %, right 50 % (ECE 30.0\u00a0%)" in alt
+    assert "Vanilla: worst at margins 1.00 to 3.00: claims 80%, right 50% (ECE 30.0%)" in alt
     assert "SMART: no group is off beyond noise." in alt
 
 

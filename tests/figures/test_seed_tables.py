@@ -43,14 +43,14 @@ def test_alt_names_the_best_objective_of_each_method():
     made = table(("ts", "smart"), ("nll", "mse"))
     made.metrics["ece"][:] = np.array([[0.02, 0.03], [0.04, 0.01]])[:, :, None]
     alt = seed_table_heatmap(made).alt.replace("\u00a0", " ")
-    assert "TS 2.00 % with NLL and SMART 1.00 % with MSE" in alt
+    assert "TS 2.00% with NLL and SMART 1.00% with MSE" in alt
     assert "chosen on test" in alt
 
 
 def test_the_papers_tables():
     chart = seed_table_heatmap(paper.objectives("ResNet-50"), source="the paper")
     alt = chart.alt.replace("\u00a0", " ")
-    assert "TS 2.04 % with NLL, PTS 0.94 % with Charbonnier-SoftECE and SMART 0.52 % with Charbonnier-SoftECE" in alt
+    assert "TS 2.04% with NLL, PTS 0.94% with Charbonnier-SoftECE and SMART 0.52% with Charbonnier-SoftECE" in alt
     indicators = seed_table_heatmap(paper.indicators())
     assert list(indicators.figure.layout.yaxis.ticktext)[-1] == "Margin"
     assert indicators.alt.count("with Margin") == 5
@@ -139,8 +139,8 @@ def test_alt_names_the_best_at_both_ends():
     made = sizes_table(("ts", "smart"), 1)
     made.metrics["ece"][:, :, 0] = [[0.02, 0.02, 0.02], [0.04, 0.02, 0.01]]
     alt = efficiency_curves(made).alt.replace("\u00a0", " ")
-    assert "at 50 the lowest is TS with 2.00 %" in alt
-    assert "at 5,000 the lowest is SMART with 1.00 %" in alt
+    assert "at 50 the lowest is TS with 2.00%" in alt
+    assert "at 5,000 the lowest is SMART with 1.00%" in alt
 
 
 @pytest.mark.parametrize("rows", [("smart",), tuple(palette()), tuple(f"mine {n}" for n in range(20))])

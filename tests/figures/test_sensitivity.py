@@ -48,7 +48,7 @@ def test_cells_have_the_means_as_colour_and_text():
 def test_every_cell_can_be_selected_and_has_hover_text():
     (cells,) = [trace for trace in sensitivity_heatmap(made()).figure.data if trace.name == "cells"]
     assert list(zip(cells.y, cells.x, strict=True)) == [(i, j) for i in range(2) for j in range(3)]
-    assert cells.customdata[1].replace("\u00a0", " ") == "σ = 0.01, δ = 0.01<br>ECE 2.05 % ± 0.07 % over 2 seeds"
+    assert cells.customdata[1].replace("\u00a0", " ") == "σ = 0.01, δ = 0.01<br>ECE 2.05% ± 0.07% over 2 seeds"
     assert cells.customdata[5] == "σ = 0.05, δ = 0.1<br>no value yet"
 
 
@@ -66,13 +66,13 @@ def test_the_papers_default_is_framed_if_the_grid_has_it():
 
 def test_alt_names_best_worst_default_and_missing_cells():
     alt = sensitivity_heatmap(made()).alt.replace("\u00a0", " ")
-    assert "lowest 1.05 % at sigma 0.05, delta 0.001" in alt
-    assert "highest 5.05 % at sigma 0.01, delta 0.1" in alt
-    assert "the paper's default has 1.05 %" in alt
+    assert "lowest 1.05% at sigma 0.05, delta 0.001" in alt
+    assert "highest 5.05% at sigma 0.01, delta 0.1" in alt
+    assert "the paper's default has 1.05%" in alt
     assert "chosen on test" in alt
     assert "1 of 6 cells are not computed yet" in alt
     other = sensitivity_heatmap(made(), "accuracy").alt.replace("\u00a0", " ")
-    assert "highest 98.95 % at sigma 0.05, delta 0.001, lowest 94.95 % at sigma 0.01, delta 0.1" in other
+    assert "highest 98.95% at sigma 0.05, delta 0.001, lowest 94.95% at sigma 0.01, delta 0.1" in other
 
 
 def test_nothing_computed_yet():
@@ -97,7 +97,7 @@ def test_the_papers_own_grid(dark: bool):
     assert texts(chart.figure)[2].tolist() == ["0.66", "3.11", "0.71", "0.72"]
     assert texts(chart.figure)[1, 0] == "★ 0.61"
     alt = chart.alt.replace("\u00a0", " ")
-    assert "(the <paper>): lowest 0.61 % at sigma 0.05, delta 0.001, highest 3.11 % at sigma 0.1, delta 0.01" in alt
+    assert "(the <paper>): lowest 0.61% at sigma 0.05, delta 0.001, highest 3.11% at sigma 0.1, delta 0.01" in alt
 
 
 def test_our_own_result_is_drawn():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from smart_core.figures.reliability import smooth_reliability
+from smart_core.figures.reliability import WIDEST, smooth_reliability
 from smart_core.figures.theme import palette
 from tests.figures.samples import NASTY, texts
 from tests.metrics.samples import forecasts
@@ -23,20 +23,34 @@ def line_of(chart, start: str):
     return found
 
 
-def test_line_is_the_kernel_average_at_the_width_of_the_error() -> None:
-    p, a = forecasts(2000, seed=1, shift=-0.12)
+@pytest.mark.parametrize("shift", [-0.12, -0.03])
+def test_line_is_the_kernel_average_at_the_width_of_the_error(shift: float) -> None:
+    p, a = forecasts(2000, seed=1, shift=shift)
     chart = smooth_reliability({"ts": (p, a)})
     line = line_of(chart, "TS")
     sigma = chart.table["kernel width"].iloc[0]
-    assert sigma == chart.table["SmoothECE"].iloc[0]
+    error = chart.table["SmoothECE"].iloc[0]
+    assert sigma == min(error, WIDEST)
     # one sign throughout: the error is the mean residual
-    assert sigma == pytest.approx(abs(np.mean(p - a)), abs=0.005)
+    assert error == pytest.approx(abs(np.mean(p - a)), abs=0.005)
     shown = np.isfinite(line.y)
     assert shown.sum() > 150
     expected = kernel_accuracy(np.asarray(line.x)[shown], p, a, sigma)
     np.testing.assert_allclose(np.asarray(line.y)[shown], expected, atol=2e-3)
     assert line.line.color == palette()["ts"].color
-    assert line.name == f"TS: smECE {100 * sigma:.1f}\u00a0%"
+    assert line.name == f"TS: smECE {100 * error:.1f}%"
+
+
+def test_the_curve_agrees_with_the_bins_where_the_error_is_large() -> None:
+    """A fifth of the samples lies evenly below 90% and is right half of the time, the others above and mostly right."""
+    rng = np.random.default_rng(4)
+    p = np.concatenate([rng.uniform(0.3, 0.9, 1000), rng.uniform(0.97, 1.0, 4000)])
+    a = rng.random(5000) < np.where(p < 0.9, 0.4, 0.8)
+    chart = smooth_reliability({"vanilla": (p, a)})
+    assert chart.table["SmoothECE"].iloc[0] > 0.15
+    line = line_of(chart, "Vanilla")
+    x, y = np.asarray(line.x), np.asarray(line.y, dtype=float)
+    assert np.nanmax(np.abs(y[(x > 0.35) & (x < 0.75)] - 0.4)) < 0.15
 
 
 def test_lower_panel_counts_samples() -> None:
@@ -49,11 +63,11 @@ def test_lower_panel_counts_samples() -> None:
 
 def test_the_curve_is_drawn_only_between_the_outermost_samples() -> None:
     rng = np.random.default_rng(3)
-    p = 0.5 + 0.45 * rng.random(400)  # two classes: no confidence below 50 %
+    p = 0.5 + 0.45 * rng.random(400)  # two classes: no confidence below 50%
     chart = smooth_reliability({"vanilla": (p, rng.random(400) < 0.6 * p)})
     line = line_of(chart, "Vanilla")
     seen = np.asarray(line.x)[np.isfinite(line.y)]
-    assert chart.table["kernel width"].iloc[0] > 0.1  # a wide kernel reaches far beyond them
+    assert chart.table["kernel width"].iloc[0] == WIDEST  # a wide kernel reaches beyond them
     assert p.min() <= seen.min() < p.min() + 0.01
     assert p.max() - 0.01 < seen.max() <= p.max()
 

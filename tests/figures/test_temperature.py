@@ -67,7 +67,7 @@ def test_the_band_spans_the_seeds_and_each_seed_is_a_line():
 
 def test_methods_that_use_more_than_the_indicator_have_a_band_over_samples():
     found = curve(method="pts", exact=False)
-    (band,) = named(temperature_chart({"PTS": found}).figure, "80 % of the samples")
+    (band,) = named(temperature_chart({"PTS": found}).figure, "80% of the samples")
     np.testing.assert_allclose(band.y[:21], found.low)
     np.testing.assert_allclose(band.y[21:][::-1], found.high)
 

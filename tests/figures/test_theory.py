@@ -148,7 +148,7 @@ def test_true_errors_by_size() -> None:
     np.testing.assert_allclose(line.y, [0.05, 0.02])
     np.testing.assert_allclose(line.error_y.array, [0.01, 0.0])
     assert len(chart.table) == 7
-    assert "SMART 5.0\u00a0% with 100 samples and 2.0\u00a0% with 400 samples" in chart.alt
+    assert "SMART 5.0% with 100 samples and 2.0% with 400 samples" in chart.alt
     half = true_error_chart(played(), conditional=True)
     np.testing.assert_allclose(named(half.figure, "SMART")[0].y, [0.025, 0.01])
     assert "nothing computed yet" in true_error_chart(replace(played(), error=np.full((2, 2, 2), np.nan))).alt

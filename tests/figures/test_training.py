@@ -58,7 +58,7 @@ def test_test_lines_are_drawn_where_they_were_recorded():
 def test_divergence_alt_names_the_lowest_epoch():
     alt = divergence_chart(made()).alt.replace("\u00a0", " ")
     assert "trained on NLL, NLL goes from 0.5000 to 0.4905" in alt
-    assert "lowest 2.00 % at epoch 6 of 20" in alt
+    assert "lowest 2.00% at epoch 6 of 20" in alt
 
 
 def test_gradients_are_on_a_log_axis_that_skips_zeros():

@@ -45,14 +45,15 @@ def test_evaluate_rows(classes: int, scale: float, bins: int):
     rng = np.random.default_rng(2)
     labels = rng.integers(0, classes, 300)
     temperature = rng.uniform(0.3, 4.0, 300).astype(np.float32)
-    top = logits.max(axis=1)
-    confidence, nll, brier, alone = (np.empty(300, np.float32) for _ in range(4))
-    residual = np.zeros((classes, bins))
+    top, place, second = logits.max(axis=1), logits.argmax(axis=1), np.sort(logits, axis=1)[:, -2]
+    confidence, alone = np.empty(300, np.float32), np.empty(300, np.float32)
+    nll, brier = np.empty(300), np.empty(300)
+    sums = [np.zeros((classes, bins)) for _ in range(4)]
     edges = bin_edges(bins, np.float32)
     for piece in (slice(0, 120), slice(120, 300)):
         evaluate_rows(
-            logits[piece], top[piece], labels[piece], temperature[piece], edges,
-            confidence[piece], nll[piece], brier[piece], residual,
+            logits[piece], top[piece], second[piece], place[piece], labels[piece], temperature[piece], edges,
+            confidence[piece], nll[piece], brier[piece], *sums,
         )  # fmt: skip
     q = softmax(logits, temperature)
     # exp of a gap, the sum and its inverse; an error of a gap counts as often as the gaps are long, log K on average
@@ -64,6 +65,7 @@ def test_evaluate_rows(classes: int, scale: float, bins: int):
     assert_within(nll, -np.log(top_q) - gap, off + float32_bound(4, np.abs(gap)))
     expected = classwise_ece(q.astype(np.float32), labels, bins)
     moved = 2 * np.where(on_an_edge(q, bins), np.maximum(q, np.eye(classes)[labels]), 0.0).sum()
+    residual = sums[1] - sums[3]
     assert np.abs(residual).sum() / (300 * classes) == pytest.approx(
         expected, abs=PROBABILITY + moved / (300 * classes)
     )

@@ -1,7 +1,7 @@
 """How often the intervals hold the population value, the paired test rejects a true "no difference", and the floors
 hold a calibrated model.
 
-Intervals of means and floors hold the stated 95 % within two points, and the point that 500 sets scatter. Those of
+Intervals of means and floors hold the stated 95% within two points, and the point that 500 sets scatter. Those of
 calibration errors and of differences hold at least that much, more where the bias is smaller than it may be. None is
 wider than noise and bias can explain.
 """
@@ -30,7 +30,7 @@ FLOOR_DRAWS = 250
 
 def _share(hits: list[bool], what: str = "coverage") -> float:
     share = float(np.mean(hits))
-    print(f"{what} {100 * share:.1f} % of {len(hits)} sets")
+    print(f"{what} {100 * share:.1f}% of {len(hits)} sets")
     return share
 
 
@@ -69,7 +69,7 @@ def _each(names: Iterable[str], *kept: str) -> list[Any]:
 
 
 FEW_LABELS = "nearly certain"
-"""About ten wrong answers in a set: the number of hits is too coarse for any interval to hold just 95 %."""
+"""About ten wrong answers in a set: the number of hits is too coarse for any interval to hold just 95%."""
 
 SMALL_BIAS = {
     ("ece", "wrong in the upper half"),
@@ -78,7 +78,7 @@ SMALL_BIAS = {
     ("smce", "sign changes within bins"),
     ("smece", "sign changes within bins"),
 }
-"""Cases where the bias is far smaller than it may be: held in 98 to 99.4 %."""
+"""Cases where the bias is far smaller than it may be: held in 98 to 99.4%."""
 
 
 @pytest.mark.parametrize(("metric", "law_name"), _each(LAWS, "strong", "calibrated"))

@@ -165,7 +165,7 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_real_logits_after_temperature_scaling() -> None:
-    """The percentile bootstrap gives 1.08 to 1.77 %; the population value may lie lower, by the bias."""
+    """The percentile bootstrap gives 1.08 to 1.77%; the population value may lie lower, by the bias."""
     import torch
 
     saved = torch.load(real_data("resnet50_cifar10_ce") / "test.pt", weights_only=True, map_location="cpu")
@@ -185,7 +185,7 @@ def test_a_loss_beyond_its_bound_is_held_by_its_interval(samples: int) -> None:
 
 
 def test_one_wrong_of_thirty_at_nine_tenths_is_no_evidence() -> None:
-    """A calibrated model shows 1 wrong of 30 in 14 % of all sets, and fewer than 2 in 18 %."""
+    """A calibrated model shows 1 wrong of 30 in 14% of all sets, and fewer than 2 in 18%."""
     right = np.arange(30) > 0
     for metric in ("ece", "adaece", "smce", "smece"):
         assert interval(metric, Samples(np.full(30, 0.9), right)).low == 0

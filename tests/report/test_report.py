@@ -16,6 +16,7 @@ import sample_logits
 import smart_core as sc
 from smart_core.errors import CalibrationError, Cancelled, ExportError
 from smart_core.evaluation import HEADLINE, METRICS
+from smart_core.experiments.benchmark_result import Benchmark, Cell, SetInfo
 from smart_core.experiments.compare import Comparison, summarise
 from smart_core.experiments.sensitivity import Sensitivity
 from smart_core.report import Findings, report, report_html
@@ -86,6 +87,34 @@ def page(compared: Comparison, grid: Sensitivity) -> str:
 
 
 @pytest.fixture(scope="module")
+def over_sets() -> Benchmark:
+    values = {NASTY[1:]: (0.05, 0.02), "b": (0.06, 0.01), "c": (0.04, 0.03), "d": (0.02, 0.01), "e": (0.07, 0.02)}
+    cells = {
+        name: {id: Cell({"ece": [value]}, 0.1, 1) for id, value in zip(("vanilla", "ts"), row, strict=True)}
+        for name, row in values.items()
+    }
+    info = SetInfo(10, 100, 200, 0.9, 0.05, 3.0, 0.01, ())
+    return Benchmark(dict.fromkeys(cells, info), ("vanilla", "ts"), cells, tied={"ece": {"b": {"vanilla": True}}})
+
+
+def test_a_section_on_many_data_sets(compared: Comparison, over_sets: Benchmark, read: Reader):
+    assert "Over many data sets" not in read.text
+    page = report_html(Findings(compared, benchmark=over_sets))
+    shown = Reader(page)
+    assert (
+        "Over 5 data sets, TS has the best mean rank by ECE (1.00 of 2 methods; 100% of comparisons won)." in shown.text
+    )
+    assert {"chart-benchmark", "chart-ranks", "chart-wins"} <= shown.charts().keys()
+    assert ["TS", "1.00", "1.00 to 1.00", "100%", "100% to 100%"] in shown.cells
+    assert r"$\underline{6.00}^{*}$" in shown.text
+    names = [name for name, _ in shown.elements]
+    assert "img" not in names
+    assert 'alert("1")</script>' not in page
+    empty = replace(over_sets, sets={}, cells={})
+    assert "Over many data sets" not in report_html(Findings(compared, benchmark=empty))
+
+
+@pytest.fixture(scope="module")
 def read(page: str) -> Reader:
     return Reader(page)
 
@@ -127,14 +156,14 @@ def test_the_leaderboard_says_what_the_comparison_says(read: Reader, compared: C
     start = read.cells.index(next(row for row in read.cells if row[:2] == ["Method", "ECE, measured"]))
     rows = {row[0]: row[1:] for row in read.cells[start + 1 : start + 6]}
     assert set(rows) == {"Vanilla", "TS", "Isotonic", "FC", "SMART"}
-    values = [float(row[0].removesuffix("\u00a0%")) for row in rows.values()]
+    values = [float(row[0].removesuffix("%")) for row in rows.values()]
     assert values == sorted(values)
     for id, result in compared.results.items():
         row = rows[sc.calibrators.methods()[id].label]
         ends = result.intervals["ece"]
-        assert row[0] == f"{100 * result.mean('ece'):.2f}\u00a0%"
-        assert row[2] == f"{100 * result.floor['ece'].q95:.2f}\u00a0%"
-        assert row[3] == f"{100 * ends.low:.2f} – {100 * ends.high:.2f}"
+        assert row[0] == f"{100 * result.mean('ece'):.2f}%"
+        assert row[2] == f"{100 * result.floor['ece'].q95:.2f}%"
+        assert row[3] == f"{100 * ends.low:.2f}–{100 * ends.high:.2f}%"
         standing = "best" if id == compared.best else "tied" if compared.tied[id] else "worse"
         assert row[4].split(", ")[0] == standing
         assert row[4].endswith(", recommended") == (id == sc.recommend(compared).method)

@@ -13,7 +13,7 @@ from tests.robustness.pickles import hostile_pickles
 from tests.robustness.tables import odd_columns, odd_text
 from tests.robustness.tricks import tricks
 
-FULL = 4000
+FULL = 5000
 """Files of the full form."""
 
 

@@ -159,6 +159,10 @@ def test_names_inside_files_can_be_written_anywhere(name: str) -> None:
     for text in (data.class_names[0], str(data.test.group[0])):
         text.encode()
         assert not set(text) & set("\n\r\t\x00\x07\x1b\u202e\ufeff")
+    records = [{"logits": row, "label": k, name: k} for row, k in zip(Z.tolist(), Y.tolist(), strict=True)]
+    data = sc.load("".join(f"{json.dumps(record)}\n" for record in records).encode(), name="a.jsonl")
+    assert data.content_hash
+    assert all(known.isprintable() for known in data.test.metadata)
 
 
 def test_text_labels_and_class_names_are_cleaned_alike() -> None:

@@ -124,7 +124,7 @@ try:
 except WorkspaceError as error:
     print("said:", error)
 """
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert found.stderr == ""
     assert found.stdout.startswith("said: ")
     assert found.stdout.count("\n") == 1

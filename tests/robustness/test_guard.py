@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,19 +11,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from streamlit.runtime import memory_uploaded_file_manager
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from pages.shared.guard import HEALTH, Guard
+from pages.shared.guard import HEALTH, Guard, UploadLimit
+from pages.shared.uploads import LimitedUploads
 from smart_core.cli.serving import Access
 from tests.browser.test_workspaces import TOKEN, Server, dashboard
+from tests.conftest import ROOT
 
 ROUTES = [
     "/", "/start", "/compare?workspace=x", "/static/index.html", "/index.html", "/favicon.png", "/media/abc.png",
     "/_stcore/host-config", "/_stcore/metrics", "/_stcore/stream", "/_stcore/upload_file/session/file",
     "/_stcore/script-health-check", "/component/x/index.html", "/_stcore/bidi-components/x", "/app/static/x",
     "/auth/login", "/oauth2callback", "/_stcore/health/../host-config", "//_stcore/host-config", "/_stcore/healthx",
-    "/_stcore/health/x", "/%2e%2e/_stcore/host-config", "/?token=", "/?token=wrong", f"/?token={TOKEN[:-1]}",
+    "/_stcore/health/x", "/_stcore/agent/interact", "/_stcore/agent/mcp",
+    "/%2e%2e/_stcore/host-config", "/?token=", "/?token=wrong", f"/?token={TOKEN[:-1]}",
 ]  # fmt: skip
 
 
@@ -131,10 +136,18 @@ def test_a_link_with_the_token_leads_to_the_same_place_without_it() -> None:
 
 def test_no_redirect_leaves_the_server() -> None:
     guard = Guard(inner, Access(TOKEN))
-    for path in ("//evil.example", "///evil.example/x", "/\\evil.example"):
+    for path in ("//evil.example", "///evil.example/x", "/\\evil.example", "/\t/evil.example", "/\r\nevil: 1", "/中"):
         location = answered(guard, path, query=f"token={TOKEN}")[1]["location"]
-        assert location.startswith("/")
-        assert not location.startswith(("//", "/\\"))
+        seen = location.translate({9: None, 10: None, 13: None})  # browsers drop these
+        assert seen == location
+        assert seen.startswith("/")
+        assert not seen.startswith(("//", "/\\"))
+
+
+@pytest.mark.parametrize("other", ['x={"a": 1}', "a[1]=b", "ä=1", "alone", "a@b=c d"])
+def test_an_odd_cookie_of_another_program_on_the_same_host_shuts_nobody_out(other: str) -> None:
+    for both in (f"{other}; {cookie()}", f"{cookie()}; {other}"):
+        assert answered(Guard(inner, Access(TOKEN)), "/start", cookie=both)[0] == 200
 
 
 def test_without_a_token_everything_passes_and_no_referrer_is_sent() -> None:
@@ -144,9 +157,62 @@ def test_without_a_token_everything_passes_and_no_referrer_is_sent() -> None:
     assert "Referrer-Policy" not in headers
 
 
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        *((name, 200) for name in ("localhost", "LOCALHOST:8501", "a.localhost:1", "127.0.0.1:8501", "[::1]:8501")),
+        *(
+            (name, 403)
+            for name in ("evil.example:8501", "localhost.evil.example", "127.0.0.1.evil.example", "evil", "[")
+        ),
+    ],
+)
+def test_without_a_token_no_other_name_leads_to_this_machine(host: str, code: int) -> None:
+    """A site whose name is made to lead to 127.0.0.1 would be the same origin for the browser."""
+    assert answered(Guard(inner, Access()), "/", host=host)[0] == code
+    assert answered(Guard(inner, Access()), HEALTH, host=host)[0] == 200
+    assert answered(Guard(inner, Access(TOKEN)), "/", host=host, cookie=cookie())[0] == 200
+
+
 def test_a_login_is_needed_where_one_is_set_up() -> None:
     guard = Guard(inner, Access(login=True), lambda cookies: cookies.get("who") == "me")
     assert answered(guard, "/start")[0] == 401
     assert answered(guard, "/media/x", cookie="who=you")[0] == 401
     assert answered(guard, "/start", cookie="who=me")[0] == 200
     assert answered(guard, "/oauth2callback")[0] == 200
+
+
+def test_uploads_at_once_are_limited() -> None:
+    """In their sum, before any of them is kept; the room of one that has ended is free again."""
+    inside: list[int] = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        inside.append(limit.under_way)
+        if len(inside) == 1:
+            for size, code in ((b"60", 503), (b"40", 200), (b"x", 411), (b"", 411), (b"9" * 30, 411)):
+                answers.append((await put(size), code))
+        await inner(scope, receive, send)
+
+    async def put(size: bytes) -> int:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"content-length", size)] if size else []
+        await limit({"type": "http", "method": "PUT", "path": "/", "headers": headers}, None, send)  # type: ignore[arg-type]
+        return int(sent[0]["status"])
+
+    limit, answers = UploadLimit(slow, 100), []
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(asyncio.run, put(b"60")).result() == 200
+    assert [given for given, _ in answers] == [expected for _, expected in answers]
+    assert inside == [60, 100]
+    assert limit.under_way == 0
+
+
+def test_uploads_are_limited_before_the_first_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = memory_uploaded_file_manager.MemoryUploadedFileManager
+    monkeypatch.setattr(memory_uploaded_file_manager, "MemoryUploadedFileManager", kept)  # and put back at the end
+    runpy.run_path(str(ROOT / "dashboard_server.py"))
+    assert memory_uploaded_file_manager.MemoryUploadedFileManager is LimitedUploads

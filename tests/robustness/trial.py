@@ -20,6 +20,8 @@ from tests.timing import slowdown
 
 SECONDS, PEAK = 5.0, 1_000_000_000
 """CPU time and memory that the process which reads a file may take."""
+OWN = 1.0
+"""CPU time that the calling process itself may take: pages of other sessions wait for no more."""
 GROWTH = 64 << 20
 """Bytes by which the calling process may grow beyond the arrays that it accepts."""
 AUDITED = 8
@@ -43,6 +45,7 @@ class Outcome:
     said: str = ""
     seconds: float = 0.0
     wall: float = 0.0
+    own: float = 0.0
     peak: int = 0
     audited: bool = False
     faults: tuple[str, ...] = ()
@@ -63,11 +66,13 @@ def judge(case: Case, name: str, answer: dict[str, Any]) -> Outcome:
         faults += [f"{words}: {said!r}" for words in sentence_faults(said, name)]
     if answer["seconds"] > SECONDS and answer["seconds"] > SECONDS * slowdown():
         faults.append(f"took {answer['seconds']:.1f} s")
+    if answer["own"] > OWN and answer["own"] > OWN * slowdown():
+        faults.append(f"took {answer['own']:.1f} s of the calling process")
     if answer["peak"] > PEAK:
         faults.append(f"took {answer['peak'] / 1e6:.0f} MB")
     if answer["growth"] > GROWTH:
         faults.append(f"left {answer['growth'] / 1e6:.0f} MB in the calling process")
-    figures = (answer["seconds"], answer["wall"], answer["peak"], answer["audited"])
+    figures = [answer[name] for name in ("seconds", "wall", "own", "peak", "audited")]
     return Outcome(case, result, said, *figures, tuple(faults))
 
 
@@ -163,7 +168,7 @@ def _answers(waiting: list[tuple[str, bool, bool]], warm: list[str], folder: Pat
 
 
 def _lost(result: str, words: str) -> dict[str, Any]:
-    figures = {"seconds": 0.0, "wall": 0.0, "peak": 0, "growth": 0, "audited": False}
+    figures = {"seconds": 0.0, "wall": 0.0, "own": 0.0, "peak": 0, "growth": 0, "audited": False}
     return {"outcome": result, "said": words, "described": words, "did": [], **figures}
 
 
@@ -191,7 +196,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     lines = [
         f"{'format':<12}{'files':>7}"
         + "".join(f"{name:>9}" for name in results)
-        + f"{'audited':>9}{'broken':>9}{'CPU s':>8}{'wall s':>8}{'MB':>8}"
+        + f"{'audited':>9}{'broken':>9}{'CPU s':>8}{'wall s':>8}{'own s':>8}{'MB':>8}"
     ]
     for format in [*formats, "all"]:
         own = [o for o in outcomes if format in ("all", o.case.format)]
@@ -201,7 +206,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
             + "".join(f"{counts[name]:>9}" for name in results)
             + f"{sum(o.audited for o in own):>9}{sum(bool(o.faults) for o in own):>9}"
             + f"{max(o.seconds for o in own):>8.2f}{max(o.wall for o in own):>8.2f}"
-            + f"{max(o.peak for o in own) / 1e6:>8.0f}"
+            + f"{max(o.own for o in own):>8.2f}{max(o.peak for o in own) / 1e6:>8.0f}"
         )
     return "\n".join(lines)
 

@@ -27,6 +27,7 @@ from tests.data.test_hostile_files import lying_npy, zipped
 from tests.robustness.archives import zip_of_torch
 from tests.robustness.arrays import SAVERS, Y, Z
 from tests.robustness.case import Case, fixed
+from tests.robustness.newer import newer
 
 Made = Iterator[tuple[str, Callable[[], bytes]]]
 """A file's name and what makes its bytes."""
@@ -345,6 +346,7 @@ FAMILIES: dict[str, Callable[[], Made]] = {
     "hash collisions": collisions,
     "long names": long_names,
     "deep nesting": depth,
+    "newer formats": newer,
 }
 
 

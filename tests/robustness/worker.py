@@ -104,7 +104,7 @@ def sound(data: sc.LogitSet) -> str:
 def attempt(source: dict[str, Any]) -> dict[str, Any]:
     """One file, described and loaded through the sandbox."""
     outcome, said, described, accepted = "refused", "", "", 0
-    start = time.perf_counter()
+    start, own = time.perf_counter(), time.thread_time()
     with Usage() as usage:
         try:
             document = Document.open(**source)
@@ -118,7 +118,8 @@ def attempt(source: dict[str, Any]) -> dict[str, Any]:
         except BaseException as error:  # this is what is looked for
             outcome, said = "error", f"{type(error).__name__}: {error}"
     return {
-        "outcome": outcome, "said": said, "described": described, "wall": time.perf_counter() - start,
+        "outcome": outcome, "said": said, "described": described,
+        "wall": time.perf_counter() - start, "own": time.thread_time() - own,
         "seconds": usage.seconds, "peak": usage.peak, "growth": usage.growth - accepted, "ended": usage.ended,
     }  # fmt: skip
 

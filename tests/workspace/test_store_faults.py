@@ -189,3 +189,38 @@ def test_errors_of_the_disk_are_one_sentence(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(WorkspaceError) as told:
         store.put(id, "row", "a", np.zeros(9000))
     assert str(told.value) == f"The workspace could not be saved: {os.strerror(errno.EIO)}."
+
+
+def test_a_workspace_that_could_not_be_deleted_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smart_core.export.workspaces.store.BUSY_SECONDS", 0.1)
+    store, other = Store(tmp_path), Store(tmp_path)
+    id = store.create("kept")
+    store.put(id, "row", "a", np.arange(5000))
+    other._db.execute("BEGIN IMMEDIATE")
+    with pytest.raises(WorkspaceError, match="another process is writing"):
+        store.delete(id)
+    other._db.execute("ROLLBACK")
+    store.put(id, "row", "b", 1)
+    assert store.keys(id, "row") == ["a", "b"]
+    assert store.get(id, "row", "a").sum() == np.arange(5000).sum()
+
+
+def test_a_workspace_is_deleted_on_a_full_disk(tmp_path: Path) -> None:
+    """`VACUUM` needs room for a copy of the database; what was deleted is overwritten without it."""
+    code = f"""
+import resource, signal
+from pathlib import Path
+from smart_core.export.workspaces import Store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = Store(Path({str(tmp_path)!r}))
+gone, kept = store.create("gone"), store.create("kept")
+store.put(gone, "row", "a", "the deleted words " * 5000)
+store.put(kept, "row", "a", "other words " * 50_000)
+store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+store.delete(gone)
+assert [entry.name for entry in store.entries()] == ["kept"]
+"""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert b"the deleted words" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -1,7 +1,7 @@
 """A process that saves items until it is killed, and says after each that it is saved.
 
 Started once, it imports the engine once: for each line `folder seed` on its standard input it forks a child that
-writes, and prints the child's process id and then what the child says.
+prints its process id and writes, and prints `ended` when the child has ended.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             try:
+                os.write(1, f"child {os.getpid()}\n".encode())  # its parent may be slower than its saves
                 write(folder, int(seed))
             finally:
                 os._exit(0)
-        print(f"child {child}", flush=True)
         os.waitpid(child, 0)
         print("ended", flush=True)
 

@@ -12,7 +12,7 @@ from smart_core.formatting import percent
 
 
 def calibration() -> None:
-    """What calibration is, and what a calibrator does."""
+    """Calibration and calibrators, explained."""
     st.markdown(
         r"""
 A classifier computes logits $z$ for each sample, predicts $\hat y = \arg\max_k z_k$ and has the confidence
@@ -65,10 +65,10 @@ the same confidences, computed by drawing the labels from the confidences. Rough
     st.markdown(
         f"""
 On the test part of {plain_text(datasets.current_title())} ({len(data.test):,} samples, {bins} bins) it is
-{percent(floor.mean)} on average, and below {percent(floor.q95)} on 95\u00a0% of test sets. A lower ECE is no evidence
+{percent(floor.mean)} on average, and below {percent(floor.q95)} on 95% of test sets. A lower ECE is no evidence
 of miscalibration.
 
-**Intervals.** A 95 % interval is for the *population value*: the same metric with the same bins on infinitely many test
+**Intervals.** A 95% interval is for the *population value*: the same metric with the same bins on infinitely many test
 samples. Calibration errors are biased upwards on finite data, and their intervals are corrected for that, so close to
 zero the measured value may lie above its own interval: noise then explains the value. A spread written with ± is the
 standard deviation over seeds instead.
@@ -137,7 +137,7 @@ $\sigma$ is the bandwidth of the soft bins, $\delta$ the smoothing. The defaults
 $\sigma = {paper.DEFAULT[0]}$, $\delta = {paper.DEFAULT[1]}$, 15 bins.
 
 These pages show the **default**: $m$ standardised, full batches, training that ends after 200 epochs without progress,
-a start at the best single temperature, and a map that is level beyond the margin that 97 % of the validation samples do
+a start at the best single temperature, and a map that is level beyond the margin that 97% of the validation samples do
 not exceed. It departs from the paper's text (raw margin, random start, mini-batches of 1024, every epoch) and from the
 authors' code (two hidden layers, random start). Both are presets of SMART under Settings on Compare, and in Python
 `sc.SMART(preset="paper")` and `sc.SMART(preset="release")`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Iterable
+
 import streamlit as st
 
 from pages.shared import which_ece
@@ -33,24 +34,23 @@ def properties(method: type[Calibrator]) -> str:
 
 
 def metrics() -> None:
-    """What each metric means, and when it misleads."""
+    """The meaning of each metric, and when it misleads."""
     st.markdown("The ECE sorts $N$ samples by confidence into $B$ bins of equal width, each closed on the right:")
     st.latex(r"\mathrm{ECE} = \sum_{b=1}^{B} \frac{n_b}{N}\;\bigl|\,\mathrm{accuracy}_b - \mathrm{confidence}_b\bigr|")
     which_ece.metrics_table()
 
 
 def method_table() -> None:
-    """What each method does, and what it needs."""
-    rows = [
-        {
-            "method": method.label,
-            "what it does": method.summary,
-            "properties": properties(method),
-            "departure from its paper or code": departure(method),
-        }
-        for method in methods().values()
-    ]
-    st.table(pd.DataFrame(rows).set_index("method"))
+    """Each method and its requirements, and how it departs from its source."""
+    known = methods().values()
+    _list((method.label, f"{method.summary} {properties(method)}") for method in known)
+    with st.expander("Departures from the papers and from the authors' code"):
+        _list((method.label, departure(method)) for method in known if departure(method))
+
+
+def _list(entries: Iterable[tuple[str, str]]) -> None:
+    """Draw a list of names, each with its text: on a narrow screen, a table would be cut off."""
+    st.markdown("\n".join(f"- **{name}**: {text}" for name, text in entries))
 
 
 def files() -> None:
@@ -58,8 +58,8 @@ def files() -> None:
     st.markdown(
         f"""
 npz, npy, pt, safetensors, csv, tsv, parquet, feather, HDF5, mat, JSON, JSON lines, zarr, and pickles of published
-logits, also compressed (gz, bz2, xz, zst). Files cannot run code. If a file cannot be used, a message says
-what is wrong with it and how to fix it.
+logits, also compressed (gz, bz2, xz, zst). Opening a file never runs code from it. If a file cannot be used, a
+message says what is wrong with it and how to fix it.
 
 - **One bundle** with `val_logits`, `val_labels`, `test_logits`, `test_labels`; or with `logits` and `labels`, which are
   split at random, stratified by class. Other common names work too: `scores`, `probs`, `targets`, `y_true`, ...
@@ -99,8 +99,4 @@ def inconsistencies() -> None:
         "Guo, Tao, Luo, Dong and Xu, *Sample Margin-Aware Recalibration of Temperature Scaling*, ICML 2026. These "
         "statements of the paper do not agree with each other:"
     )
-    st.markdown(
-        "\n".join(
-            f"- {plain_text(tension.text)} *({plain_text(', '.join(tension.tables))})*" for tension in paper.TENSIONS
-        )
-    )
+    st.markdown("\n".join(f"- {plain_text(str(tension))}" for tension in paper.TENSIONS))

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import cache, charts, leaderboard
+from pages.shared import cache, charts
 from pages.shared.components import plain_text
 from pages.shared.theory.fits import evaluations
 from pages.shared.theory.symbols import meaning
@@ -76,8 +76,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     chosen = st.selectbox("Chain of", list(found), format_func=labels.__getitem__, key="theory-chain", width=220)
     terms = meaning("smCE", "H", "ε_agg", "B_λ", "λ", "δ", "a", "p")
     st.markdown("\n".join(step_line(step) for step in found[chosen].steps()), help=terms)
-    if not leaderboard.fitted(data).keys() - {"vanilla", "ts"}:
-        st.caption("Methods that you fit on Compare appear here too.")
+    st.caption("Methods that you fit and select on Compare appear here too.")
     return f"""
 from smart_core.theory.certificate import certificate
 

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 import smart_core as sc
-from pages.shared import cache, leaderboard
+from pages.shared import cache, leaderboard, session
 from smart_core import LogitSet
 from smart_core.calibrators import TemperatureCalibrator
 from smart_core.device import one_thread
@@ -22,10 +22,10 @@ def ts_fit(content_hash: str, _data: LogitSet) -> tuple[sc.TS, sc.Evaluation]:
 
 
 def evaluations(data: LogitSet) -> dict[str, sc.Evaluation]:
-    """Return the test evaluation of Vanilla and TS, and of the first seed of every fitted method."""
+    """Return the test evaluation of Vanilla, TS, and the first seed of the methods selected on Compare or of SMART."""
     found = {"vanilla": cache.uncalibrated(data), "ts": ts_fit(data.content_hash, data)[1]}
-    fitted = leaderboard.fitted(data)
-    return found | {id: result.evaluations[0] for id, result in fitted.items() if id not in found}
+    fitted, chosen = leaderboard.fitted(data), session.selected() or ["smart"]
+    return found | {id: fitted[id].evaluations[0] for id in fitted if id in chosen and id not in found}
 
 
 def temperature_maps(data: LogitSet) -> dict[str, TemperatureCalibrator]:

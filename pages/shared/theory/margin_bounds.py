@@ -114,7 +114,7 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     st.caption(
         "The paper uses 1,000 random samples of 10 classes and target 0.8, and names neither their distribution nor "
         "its normalisation. Here the logits are independent and normal, and a normalised logit is the largest minus "
-        "the mean, divided by its standard deviation. The factor is the ratio of the 95\u00a0% to the 5\u00a0% "
+        "the mean, divided by its standard deviation. The factor is the ratio of the 95% to the 5% "
         "quantile of T among 40 neighbouring samples; the median over all such groups is given."
     )
     rows, drawn = f"random_study({target:g}, {classes})", ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.shared import charts, estimates, studies
+from pages.shared import charts, estimates, resume, studies
 from pages.shared.components import IN_URL, plain_text
 from pages.shared.theory.symbols import meaning
 from pages.shared.verdicts import playground_verdict
@@ -55,7 +55,9 @@ def law_of(settings: studies.Settings) -> Law:
 
 
 def start(settings: studies.Settings, estimate: float) -> None:
-    """Start the simulation; each finished fit is published."""
+    """Start the simulation; each finished cell is published, and those of a run that was interrupted are kept."""
+
+    known = studies.unfinished(simulator(), KIND, settings)
 
     def compute(run: Run, publish: studies.Publish) -> None:
         publish(
@@ -68,10 +70,24 @@ def start(settings: studies.Settings, estimate: float) -> None:
                 progress=run.progress,
                 cancel=run.cancel,
                 on_cell=publish,
+                known=known,
             )
         )
 
     studies.start(simulator(), KIND, "Playground", compute, settings, estimate)
+
+
+def go_on(tabs: str, own: str) -> None:
+    """Start an interrupted simulation again if the user has asked to, and open its tab."""
+    if resume.asked(KIND):
+        st.session_state[tabs] = own
+    resume.study(KIND, lambda earlier: start(earlier, estimate(earlier)))
+
+
+def estimate(settings: studies.Settings) -> float:
+    """Return the estimated seconds of a simulation."""
+    sizes = sizes_below(settings["rows"])
+    return estimates.simulated(settings["methods"], sizes, settings["classes"], settings["seeds"], TEST_ROWS)
 
 
 def controls() -> studies.Settings:
@@ -128,13 +144,12 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         )
     busy = studies.running(simulator(), KIND)
     disabled = busy or not settings["methods"]
-    sizes, ids = sizes_below(settings["rows"]), settings["methods"]
-    seconds = estimates.simulated(ids, sizes, settings["classes"], settings["seeds"], TEST_ROWS)
+    seconds = estimate(settings)
     if st.button("Run", type="primary", key="run-playground", shortcut="Ctrl+Enter", disabled=disabled):
         start(settings, seconds)
         st.rerun()
-    number = len(ids) * len(sizes) * settings["seeds"]
-    st.caption(f"{estimates.text(number, seconds)} Cancelling keeps finished results.")
+    number = len(settings["methods"]) * len(sizes_below(settings["rows"])) * settings["seeds"]
+    st.caption(estimates.text(number, seconds))
     study = studies.find(simulator(), KIND, settings)
     if study is None:
         if busy:

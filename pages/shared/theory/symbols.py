@@ -1,4 +1,4 @@
-"""What the symbols of the Theory page mean, as tooltips."""
+"""The symbols of the Theory page, explained in tooltips."""
 
 from __future__ import annotations
 

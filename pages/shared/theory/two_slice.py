@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from pages.shared.theory.symbols import meaning
-from smart_core.formatting import join_words
+from smart_core.formatting import decimal, join_words
 from smart_core.theory.two_slice import GROUPS, TwoSlice, counterexample
 
 
@@ -44,11 +44,12 @@ def condition_verdict(found: TwoSlice) -> str:
         return (
             "The paper's condition does not apply: it needs an underconfident and an overconfident range on this slice."
         )
-    text = f"The paper's condition is not met: {found.left:.3g} is not greater than {found.right:.3g}."
+    left, right = decimal(found.left, ".3g"), decimal(found.right, ".3g")
+    text = f"The paper's condition is not met: {left} is not greater than {right}."
     if found.rho_u * found.gamma_min <= found.delta_g:
         text += (
             f" It cannot be met, whatever the masses: the spread Δ_G = {found.delta_g:.3g} alone exceeds ρ_U γ_min = "
-            f"{found.rho_u * found.gamma_min:.3g}."
+            f"{decimal(found.rho_u * found.gamma_min, '.3g')}."
         )
     return text
 
@@ -77,4 +78,4 @@ def condition_table(found: TwoSlice) -> str:
 
 def _numbers(value: Any) -> str:
     values = value if isinstance(value, tuple) else (value,)
-    return ", ".join("no sample" if math.isnan(each) else f"{each:.4g}" for each in values)
+    return ", ".join("no sample" if math.isnan(each) else decimal(each, ".4g") for each in values)

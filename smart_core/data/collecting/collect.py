@@ -26,7 +26,7 @@ from smart_core.progress import CancelToken, Progress, Run
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 PARTIAL = ".partial"
-"""What the name of the folder ends with that holds the rows of an unfinished collection."""
+"""Suffix of the folder that holds the rows of an unfinished collection."""
 HEAD_TOLERANCE = 1e-2
 """How far, relative to the logits, the head may be from reproducing them: bfloat16 has three digits."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,15 @@ def read_parquet(source: Source) -> RawFile:
     schema = file.schema_arrow
     check_width(source.name, len(schema))
     usable = [field.name for field in schema if _is_usable(field.type)]
-    table = file.read(columns=usable if len(usable) < len(schema) else None, use_threads=False)
-    return _raw_file(source, table, list(schema.names))
+    columns = usable if len(usable) < len(schema) else None
+    rows = file.metadata.num_rows
+    ragged = any(_is_list(field.type) and not types.is_fixed_size_list(field.type) for field in schema)
+    if ragged or file.num_row_groups < 2:  # lists whose length differs from group to group are padded together
+        return _raw_file(source, [file.read(columns=columns, use_threads=False)], list(schema.names), rows)
+    # group by group: pyarrow needs several times the size of what it reads
+    groups = range(file.num_row_groups)
+    tables = (file.read_row_group(group, columns=columns, use_threads=False) for group in groups)
+    return _raw_file(source, tables, list(schema.names), rows)
 
 
 def read_arrow(source: Source) -> RawFile:
@@ -34,21 +42,37 @@ def read_arrow(source: Source) -> RawFile:
     reader = opener(pyarrow.BufferReader(source.data), options=pyarrow.ipc.IpcReadOptions(use_threads=False))
     check_width(source.name, len(reader.schema))
     table = reader.read_all()
-    return _raw_file(source, table, table.column_names)
+    return _raw_file(source, [table], table.column_names, table.num_rows)
 
 
-def _raw_file(source: Source, table: Any, names: list[str]) -> RawFile:
-    """Return the columns of a table; columns of `names` that no role can use need not be in it."""
-    table = table.select([i for i, field in enumerate(table.schema) if _is_usable(field.type)])
-    table.validate(full=True)
+def _raw_file(source: Source, tables: Iterable[Any], names: list[str], rows: int) -> RawFile:
+    """Return the columns of a table of so many rows, given in pieces.
+
+    Columns of `names` that no role can use need not be in it.
+    """
     raw = RawFile(source.name, has_header=True)
-    columns = [
-        Column(name, _values(source.name, column, raw.notices, f"column '{printable(name)}'"))
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    read = set(table.column_names)
+    found: dict[str, Array] = {}
+    at = 0
+    for table in tables:
+        usable = table.select([i for i, field in enumerate(table.schema) if _is_usable(field.type)])
+        usable.validate(full=True)
+        for name, column in zip(usable.column_names, usable.columns, strict=True):
+            label = f"column '{printable(name)}'"
+            values = _values(source.name, column, raw.notices, label, at)
+            if len(values) == rows:
+                found[name] = values
+                continue
+            if name not in found:
+                found[name] = np.empty((rows, *values.shape[1:]), dtype=values.dtype)
+            if found[name].shape[1:] != values.shape[1:]:
+                raise _ragged(source.name, label, at)
+            found[name] = found[name].astype(np.promote_types(found[name].dtype, values.dtype), copy=False)
+            found[name][at : at + len(values)] = values
+        at += len(usable)
+    columns = [Column(name, values) for name, values in found.items()]
+    read = set(found)
     # dates, structures and others become empty texts that take no memory
-    empty = np.broadcast_to(np.array("", dtype=np.str_), (table.num_rows,))
+    empty = np.broadcast_to(np.array("", dtype=np.str_), (rows,))
     raw.columns = columns + [Column(name, empty) for name in names if name not in read]
     return raw
 
@@ -75,14 +99,15 @@ def _is_usable(kind: Any) -> bool:
     return _is_number(kind) or _is_text(kind) or _is_list(kind)
 
 
-def _values(file: str, column: Any, notices: list[Notice], label: str) -> Array:
+def _values(file: str, column: Any, notices: list[Notice], label: str, first: int) -> Array:
+    """Return a column as an array; `first` is the row of the file that it begins at, for errors."""
     if _is_list(column.type) and types.is_floating(column.type.value_type) and not column.null_count:
         lengths = pyarrow.compute.list_value_length(column).to_numpy()
         if len(lengths) and lengths.min() < lengths.max():
             flat = pyarrow.compute.list_flatten(column).to_numpy()
             return padded(Budget(file, flat.nbytes), label, np.split(flat, lengths.cumsum()[:-1]))
     pieces: list[Array] = []
-    rows = 0
+    rows = first
     for chunk in [chunk for chunk in column.chunks if len(chunk)] or [pyarrow.array([], column.type)]:
         array = chunk.storage if isinstance(chunk, pyarrow.ExtensionArray) else chunk
         if types.is_dictionary(array.type):

@@ -44,7 +44,7 @@ def read_json(source: Source) -> RawFile:
 
 
 def _lines(file: str, data: bytes) -> Iterator[Any]:
-    """The value of each line that is not empty; a last line that was cut off is told as such."""
+    """The value of each line that is not empty; the error for a last line that was cut off says so."""
     for number, line in enumerate(BytesIO(data), start=1):
         if not line.strip():
             continue
@@ -82,6 +82,9 @@ def _of_tree(raw: RawFile, budget: Budget, tree: Any, size: int) -> RawFile:
             samples = next(iter(samples.values()))
         if isinstance(samples, list) and samples and is_sample(samples[0]):
             return read_samples(raw, budget, samples)
+        if "results" in tree and "configs" in tree and "samples" not in tree:
+            problem = "is the summary that lm-evaluation-harness writes, without the samples"
+            raise LogitFileError(problem, "run it with --log_samples and give the samples_*.jsonl files", file=raw.name)
         if _is_table(tree):
             return table_of(raw, budget, _rows_of_columns(tree))
         if isinstance(tree.get("columns"), list) and isinstance(tree.get("data"), list):  # pandas, orient="split"

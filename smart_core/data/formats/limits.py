@@ -1,4 +1,4 @@
-"""Claims of a file that are compared with the bytes it has, and archives.
+"""What a file claims to hold, compared with its size; and zip archives.
 
 The sandbox limits the memory and the time of a reader. What is checked here gives a better sentence, or an earlier one.
 """
@@ -46,10 +46,9 @@ class Budget:
 
 def text_array(words: Sequence[str], file: str, label: str, notices: list[Notice]) -> Array:
     """Return the words as an array of strings; long ones are cut, because NumPy makes every entry as wide as them."""
-    longest = max(map(len, words), default=1)
-    if longest > MAX_CHARACTERS:
-        text = f"{file}: texts of {label} are cut at {MAX_CHARACTERS} characters (the longest has {longest:,})."
-        notices.append(Notice("long_text", text))
+    if max(map(len, words), default=1) > MAX_CHARACTERS:
+        notice = Notice("long_text", f"{file}: texts of {label} are cut at {MAX_CHARACTERS} characters.")
+        notices += [] if notice in notices else [notice]  # a column may come in pieces
         words = [word[:MAX_CHARACTERS] for word in words]
     return np.array(words, dtype=np.str_)
 

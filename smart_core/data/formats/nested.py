@@ -13,6 +13,7 @@ from smart_core.data.formats.ragged import padded
 from smart_core.data.formats.raw import MAX_ARRAYS, ArrayPath, RawArray, RawFile
 from smart_core.data.logitset import Array
 from smart_core.errors import LogitFileError
+from smart_core.formatting import printable
 
 MAX_DEPTH = 12
 _NUMBERS = {bool, int, float}
@@ -54,6 +55,9 @@ class _Walk:
         if isinstance(node, Mapping):
             for key, child in node.items():
                 self.visit(child, (*path, str(key)), split)
+        elif columns := self.columns(node):
+            for key, column in columns.items():
+                self.visit(column, (*path, key), split)
         elif isinstance(node[0], bool | int | float | str) or self.is_matrix(node):
             self.raw.arrays.append(self.from_list(node, path, split))
         else:
@@ -61,6 +65,37 @@ class _Walk:
             pairs = len(node) == 2 and split is None and all(isinstance(c, list | tuple | Mapping) for c in children)
             for index, child in enumerate(children):
                 self.visit(child, (*path, index), ("val", "test")[index] if pairs else split)
+
+    def columns(self, node: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
+        """The columns of a list of records, one per sample: each key's values, arrays of equal length as a matrix.
+
+        Every record has a number or a word, such as the label, and no more than vectors beside it. Two records are
+        validation and test.
+        """
+        if len(node) < 3 or not all(isinstance(record, Mapping) and record.keys() == node[0].keys() for record in node):
+            return {}
+        self.count(len(node) * len(node[0]))
+        columns: dict[str, Any] = {}
+        scalars = False
+        for key in node[0]:
+            column = [self.unwrap(record[key]) for record in node]
+            shapes = {_shape(value) for value in column}
+            if any(len(shape) > 1 for shape in shapes):
+                return {}
+            scalars |= shapes <= {(), (1,)}
+            columns[str(key)] = self.joined(str(key), column)
+        return columns if scalars else {}
+
+    def joined(self, key: str, column: list[Any]) -> Any:
+        """The arrays of one key as one; anything else as it is."""
+        items = [RawArray.of("", (), value) if isinstance(value, np.ndarray) else value for value in column]
+        arrays = [item.array for item in items if isinstance(item, RawArray) and item.array is not None]
+        if len(arrays) < len(column) or len({item.dtype for item in items}) > 1:
+            return column
+        self.count(sum(array.size for array in arrays))
+        if len({array.shape for array in arrays}) == 1:
+            return RawArray.of("", (), np.stack(arrays), items[0].dtype)
+        return padded(self.budget, f"'{printable(key)}'", arrays) if arrays[0].dtype.kind == "f" else column
 
     def is_matrix(self, node: list[Any] | tuple[Any, ...]) -> bool:
         """Whether the entries are rows of numbers, perhaps of unequal length; two of them are a pair of vectors."""
@@ -94,3 +129,10 @@ class _Walk:
         if self.entries < 0:
             problem = "repeats its lists until they are larger than the file"
             raise LogitFileError(problem, "save plain arrays", file=self.file)
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    """The shape of an array; of a list, its length."""
+    if isinstance(node, np.ndarray | RawArray):
+        return node.shape
+    return (len(node),) if isinstance(node, list | tuple | Mapping) else ()

@@ -57,12 +57,15 @@ class ArrayShell:
     buildable: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self.array: Array | RawArray = np.empty(0, dtype=np.int8)
+        self.array: Array | RawArray | dict[str, Any] = np.empty(0, dtype=np.int8)
 
     def build(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
             raise TypeError("an array without its state")
         shape, dtype, fortran, raw = state[-4:]
+        if shape == () and isinstance(raw, list) and len(raw) == 1 and isinstance(raw[0], dict):
+            self.array = raw[0]  # np.save of a dict
+            return
         self.array = view_of(raw, dtype, shape, "F" if fortran else "C")
 
 

@@ -21,6 +21,8 @@ from smart_core.formatting import printable
 MAX_ARRAYS = 10_000
 MAX_CHARACTERS = 200
 """Names of arrays, columns, classes and groups are cut to this before anything else looks at them."""
+MAX_AXES = 64
+"""NumPy's arrays have no more; a file may claim millions of one that is not read."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".zstd", ".lz4")
 """Extensions that may follow that of a format."""
 BFLOAT16 = "bfloat16"
@@ -116,6 +118,7 @@ class RawArray:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", tuple(x[:MAX_CHARACTERS] if isinstance(x, str) else x for x in self.path))
+        object.__setattr__(self, "shape", self.shape[:MAX_AXES])
 
     @classmethod
     def of(cls, file: str, path: ArrayPath, array: Array, dtype: str | None = None, **known: Any) -> RawArray:

@@ -27,6 +27,11 @@ _DTYPES = {
 
 def read_safetensors(source: Source) -> RawFile:
     """Every tensor, under its name; text (class names, groups) is in the metadata, see bundle.py."""
+    return _with_text(*tensors_of(source))
+
+
+def tensors_of(source: Source) -> tuple[RawFile, dict[str, str]]:
+    """Return every tensor under its name, and the metadata."""
     data = source.data
     length = int.from_bytes(data[:8], "little")
     if length > len(data) - 8:
@@ -45,7 +50,7 @@ def read_safetensors(source: Source) -> RawFile:
         problem = f"holds {len(header):,} arrays, more than a bundle has"
         raise LogitFileError(problem, "save only the arrays that are needed", file=source.name)
     arrays = [_tensor(source.name, data, 8 + length, name, entry) for name, entry in header.items()]
-    return _with_text(RawFile(source.name, arrays), metadata)
+    return RawFile(source.name, arrays), metadata
 
 
 def _tensor(file: str, data: bytes, start: int, name: str, entry: dict[str, Any]) -> RawArray:

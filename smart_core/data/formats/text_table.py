@@ -101,7 +101,7 @@ def _of_header_width(file: str, frame: Any) -> Any:
 
 def delimiter_of(line: str, extension: str) -> str:
     """Return the separator in the first line; the extension decides if there is none."""
-    counts = {mark: line.count(mark) for mark in ("\t", ";", ",")}
+    counts = {mark: line.count(mark) for mark in ("\t", ";", ",", "|")}
     best = max(counts, key=lambda mark: counts[mark])
     if counts[best]:
         return best

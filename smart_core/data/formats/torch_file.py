@@ -123,17 +123,27 @@ class Tensors:
 
 def read_torch_zip(source: Source) -> RawFile:
     """Read the tensors of a file that torch.save wrote."""
+    return Tensors.raw_file(*torch_zip_tree(source))
+
+
+def read_torch_legacy(source: Source) -> RawFile:
+    """Read a file from before PyTorch 1.6."""
+    return Tensors.raw_file(*torch_legacy_tree(source))
+
+
+def torch_zip_tree(source: Source) -> tuple[Tensors, Any, int]:
+    """Return the tensors of a file that torch.save wrote, what its pickle builds, and the bytes of that pickle."""
     archive = open_zip(source.name, source.data)
     names = archive.namelist()
     prefix = next(name for name in names if name.endswith("data.pkl")).removesuffix("data.pkl")
     big = f"{prefix}byteorder" in names and unzip(archive, f"{prefix}byteorder") == b"big"
     tensors = Tensors(source.name, ">" if big else "<", lambda s: unzip(archive, f"{prefix}data/{s.key}"))
     program = bytes(unzip(archive, f"{prefix}data.pkl"))
-    return tensors.raw_file(tensors.run(BytesIO(program)), len(program))
+    return tensors, tensors.run(BytesIO(program)), len(program)
 
 
-def read_torch_legacy(source: Source) -> RawFile:
-    """Read a file from before PyTorch 1.6.
+def torch_legacy_tree(source: Source) -> tuple[Tensors, Any, int]:
+    """Return the same of a file from before PyTorch 1.6.
 
     It holds five pickles (the tree is the fourth, the storages' keys the fifth), then each storage as its length and
     its numbers, in the order of the keys.
@@ -148,7 +158,7 @@ def read_torch_legacy(source: Source) -> RawFile:
         if size > len(source.data) - stream.tell():
             raise LogitFileError("a storage is larger than the rest of the file", DAMAGED, file=source.name)
         raw[key] = stream.read(size)
-    return tensors.raw_file(tree, len(source.data))
+    return tensors, tree, len(source.data)
 
 
 def strided(file: str, raw: bytes | bytearray, dtype: np.dtype[Any], offset: Any, size: Any, stride: Any) -> Array:

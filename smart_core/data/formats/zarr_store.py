@@ -87,7 +87,7 @@ def _arrays(members: Mapping[str, bytes]) -> Iterator[tuple[str, int, dict[str, 
                 yield folder[1:], 2 if mark == ".zarray" else 3, metadata
 
 
-def _codecs(metadata: Mapping[str, Any], version: int) -> set[str]:
+def codecs(metadata: Mapping[str, Any], version: int) -> set[str]:
     """The names of all codecs, also of those inside a shard."""
     if version == 2:
         used = [metadata.get("compressor"), *(metadata.get("filters") or [])]
@@ -105,7 +105,7 @@ def _codecs(metadata: Mapping[str, Any], version: int) -> set[str]:
 def _raw_array(
     raw: RawFile, budget: Budget, store: Any, keys: ArrayPath, path: str, version: int, metadata: dict[str, Any]
 ) -> RawArray:
-    other = sorted(_codecs(metadata, version) - CODECS)
+    other = sorted(codecs(metadata, version) - CODECS)
     if other:
         problem = f"is packed with {other[0][:40]}, which is not read here"
         return RawArray(raw.name, keys, None, "other", problem=problem, fix="save it with zarr's default codecs")

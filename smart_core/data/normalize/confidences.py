@@ -11,11 +11,13 @@ from smart_core.data.logitset import PREDICTED_LABEL, TRUE_LABEL, Array, Notice,
 from smart_core.data.normalize import extras
 from smart_core.data.normalize.logits import EXACT
 from smart_core.data.roles.assign import Assignment
+from smart_core.data.roles.confidences import FALSE_WORDS, TRUE_WORDS
+from smart_core.data.roles.names import words
 from smart_core.errors import LogitFileError
 from smart_core.formatting import plural, printable
 
-TRUE_WORDS = ("1", "1.0", "true", "t", "yes", "y", "correct", "right", "hit", "pass")
-FALSE_WORDS = ("0", "0.0", "false", "f", "no", "n", "incorrect", "wrong", "miss", "fail")
+LARGEST_RATING = 10
+"""Whole numbers up to this are answers on a scale from 1 to 5 or 10, and not percentages, none of which is higher."""
 
 
 def is_confidences(assigned: Assignment) -> bool:
@@ -39,6 +41,9 @@ def confidence_parts_of(assigned: Assignment, notices: list[Notice]) -> dict[str
     if percentages:
         text = "holds percentages; a hundredth of them is the confidence."
         notices.append(next(iter(items.values())).notice("percentages", text))
+    if any(map(_is_logarithm, items.values())):
+        text = "holds logarithms; their exponential is the confidence."
+        notices.append(next(iter(items.values())).notice("logarithms", text))
     return {
         split: _part(part, confidences[split], assigned.metadata.get(split, {}), notices)
         for split, part in assigned.parts.items()
@@ -48,13 +53,17 @@ def confidence_parts_of(assigned: Assignment, notices: list[Notice]) -> dict[str
 def fractions(items: Mapping[str, RawArray]) -> tuple[dict[str, Array], bool]:
     """Return the confidences of each split, from 0 to 1, and whether they were percentages."""
     numbers = {split: _numbers(item) for split, item in items.items()}
-    percentages = max(float(values.max()) for values in numbers.values()) > 1 + EXACT
+    largest = max(float(values.max()) for values in numbers.values())
+    percentages = largest > 1 + EXACT
+    if 1 < largest <= LARGEST_RATING and all(np.all(values % 1 == 0) for values in numbers.values()):
+        problem = f"holds whole numbers up to {largest:g}: ratings, not confidences from 0 to 1 or percentages"
+        raise next(iter(items.values())).error(problem, "divide them by the highest rating of the scale")
     total = 100 if percentages else 1
     return {split: np.clip(values / total, 0.0, 1.0) for split, values in numbers.items()}, percentages
 
 
 def _numbers(item: RawArray) -> Array:
-    """Return finite numbers from 0 to 100; text such as 85 % is read too."""
+    """Return finite numbers from 0 to 100; text such as 85% is read too."""
     values = item.values.reshape(-1)
     if len(values) == 0:
         raise item.error("is empty", "save at least one row")
@@ -67,14 +76,21 @@ def _numbers(item: RawArray) -> Array:
             problem = f"holds '{printable(str(item.values.reshape(-1)[row]))}' at row {row} (counted from 0)"
             raise item.error(problem, "give each confidence as a number from 0 to 1") from None
     values = values.astype(np.float64)
+    low, high, wanted = -EXACT, 100.0, "a confidence from 0 to 1"
+    if _is_logarithm(item):
+        low, high, wanted = -np.inf, EXACT, "the logarithm of a confidence"
     with np.errstate(invalid="ignore"):
-        bad = ~((values >= -EXACT) & (values <= 100))
+        bad = ~((values >= low) & (values <= high))
     if bad.any():
         row = int(np.argmax(bad))
         count = plural(int(bad.sum()), "row")
-        problem = f"holds {values[row]:g} at row {row} (counted from 0), not a confidence from 0 to 1, in {count}"
+        problem = f"holds {values[row]:g} at row {row} (counted from 0), not {wanted}, in {count}"
         raise item.error(problem, "correct or drop these rows")
-    return values
+    return np.exp(values) if _is_logarithm(item) else values
+
+
+def _is_logarithm(item: RawArray) -> bool:
+    return bool({"log", "logprob", "logprobs"} & {*words(str(item.path[-1:]))})
 
 
 def _is_number(word: str) -> bool:
@@ -105,15 +121,15 @@ def _part(
 
 def _truth(item: RawArray, rows: int) -> Array:
     """Return whether each prediction is correct, from 0 and 1, true and false, yes and no, ..."""
-    words = np.char.lower(extras.text_of(item))
-    if len(words) != rows:
-        problem = f"has {plural(len(words), 'row')} but there are {rows:,} confidences"
+    text = np.char.lower(extras.text_of(item))
+    if len(text) != rows:
+        problem = f"has {plural(len(text), 'row')} but there are {rows:,} confidences"
         raise item.error(problem, "save both from the same samples, in the same order")
-    right = np.isin(words, TRUE_WORDS)
-    odd = ~(right | np.isin(words, FALSE_WORDS))
+    right = np.isin(text, TRUE_WORDS)
+    odd = ~(right | np.isin(text, FALSE_WORDS))
     if odd.any():
         row = int(np.argmax(odd))
-        problem = f"holds '{printable(str(words[row]))}' at row {row} (counted from 0)"
+        problem = f"holds '{printable(str(text[row]))}' at row {row} (counted from 0)"
         raise item.error(problem, "write 1 or 0, or true or false")
     return right
 

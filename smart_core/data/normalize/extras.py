@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from smart_core.data.formats.raw import RawArray
+from smart_core.data.formats.raw import MAX_CHARACTERS, RawArray
 from smart_core.data.logitset import Array, Head, Notice, read_only
 from smart_core.data.normalize.labels import clean_text
 from smart_core.data.normalize.logits import as_float32, scan
-from smart_core.formatting import plural, shape_text
+from smart_core.formatting import plural, printable, shape_text
 
 
 def features_of(item: RawArray, rows: int, notices: list[Notice]) -> Array:
@@ -92,7 +92,9 @@ def others_of(
     return {
         "cw_l2": None if distances is None else read_only(cw_l2_of(distances, rows, notices)),
         "group": None if group is None else read_only(group_of(group, rows)),
-        "metadata": {name: read_only(metadata_of(item, rows)) for name, item in metadata.items()},
+        "metadata": {
+            printable(name, MAX_CHARACTERS): read_only(metadata_of(item, rows)) for name, item in metadata.items()
+        },
     }
 
 

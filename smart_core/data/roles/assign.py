@@ -55,15 +55,12 @@ class Assignment:
     ignored: list[RawArray] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
 
-    def role_name(self, array: RawArray) -> str:
-        """Return `val_logits`, `labels`, `head_weight`, `metadata`, or `ignored`."""
-        if any(item is array for named in self.metadata.values() for item in named.values()):
-            return METADATA_ROLE
-        for split, part in self.parts.items():
-            for role, item in part.items():
-                if item is array:
-                    return role_name(split, role)
-        return next((role for role, item in self.shared.items() if item is array), IGNORED)
+    def role_names(self) -> dict[int, str]:
+        """Return the role of each array by its `id`: `val_logits`, `labels`, `head_weight`, `metadata`."""
+        given = list(self.shared.items())
+        given += [(role_name(split, role), item) for split, part in self.parts.items() for role, item in part.items()]
+        given += [(METADATA_ROLE, item) for named in self.metadata.values() for item in named.values()]
+        return {id(item): role for role, item in given}
 
     def choose(self, role: str, candidates: Sequence[Candidate]) -> dict[str, RawArray]:
         """Return {role: the preferred candidate}; raise if two different ones have the same rank."""
@@ -88,9 +85,9 @@ class Assignment:
         """Return the preferred candidate of each role with one entry per sample."""
         return {role: array for each in ROW_ROLES for role, array in self.choose(each, candidates).items()}
 
-    def guessed(self, array: RawArray, role: str) -> None:
+    def guessed(self, array: RawArray, role: str, reason: str = "of its shape") -> None:
         """Add a notice that an array got its role from its shape."""
-        self.notices.append(array.notice("guessed_roles", f"is used as the {role} because of its shape.", BY_HAND))
+        self.notices.append(array.notice("guessed_roles", f"is used as the {role} because {reason}.", BY_HAND))
 
 
 def assign(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
@@ -110,6 +107,9 @@ def assign(files: Sequence[RawFile], roles: Roles | None = None) -> Assignment:
             confidences = None if by_hand else as_confidences(own)
             if confidences is not None:
                 result.parts[split] = result.choose_rows(confidences)
+                found = result.parts[split]["confidence"]
+                if not roles and role_of(str(found.path[-1] if found.path else "p")) is None:
+                    result.guessed(found, "confidence", "it alone holds numbers from 0 to 1")
                 result.ignored += [c.array for c in confidences if c.role is None]  # metadata, if they are as long
             else:
                 result.parts[split] = _part(split, without_confidences(own), files, result)
@@ -326,7 +326,8 @@ def _keep_metadata(split: str, own: list[Candidate], result: Assignment) -> None
         name = _own_name(item)
         if name and name not in kept:
             kept[name] = item
-            result.ignored = [other for other in result.ignored if other is not item]
+    used = {id(item) for item in kept.values()}
+    result.ignored = [item for item in result.ignored if id(item) not in used]
 
 
 def _own_name(item: RawArray) -> str:

@@ -20,8 +20,12 @@ _INDEX_NAMES = frozenset({"", "index", "id", "idx", "row", "sample", "sample_id"
 _WITHOUT_MEANING = frozenset({"", "__index_level_0__"})
 """Names of row numbers that pandas adds on its own."""
 _NUMBERED = re.compile(r"(.*?)[_ .\-\[(]*(\d+)[\])]*")
-_OF_CLASS = re.compile(r"^(logits?|probs?|scores?|outputs?|p|z)[_ .:\-](?=.)", re.IGNORECASE)
-"""What the name of a class begins with in the name of its column: `logit_cat`."""
+_OF_CLASS = re.compile(
+    r"(?:logits?|(?:log_?)?(?:probs?|probabilit(?:y|ies)|likelihoods?)|probas?|scores?|outputs?|softmax|p|z)"
+    r"(?:[_ .:\-](.+)|[(\[](.+)[)\]])",
+    re.IGNORECASE,
+)
+"""A column named after its class: `logit_cat`, `P(cat)`."""
 
 
 def arrays_of_table(table: RawFile) -> RawFile:
@@ -90,7 +94,7 @@ def _score_columns(columns: Sequence[Column]) -> list[Column]:
     numeric = [c for c in columns if _is_number(c)]
     for test in (
         lambda c: _prefix_role(c.name) == "logits",
-        lambda c: _OF_CLASS.match(c.name) is not None,
+        lambda c: _OF_CLASS.fullmatch(c.name) is not None,
         lambda c: c.name.strip().isdecimal(),
     ):
         found = [c for c in numeric if test(c)]
@@ -163,4 +167,7 @@ def _class_names(columns: list[Column]) -> Array | None:
     """Return the column names if they are not numbered; `logit_cat` becomes `cat`."""
     if len(columns) < 2 or any(_NUMBERED.fullmatch(c.name) for c in columns):
         return None
-    return np.array([_OF_CLASS.sub("", c.name) for c in columns], dtype=np.str_)
+    found = [_OF_CLASS.fullmatch(c.name) for c in columns]
+    return np.array(
+        [(match[1] or match[2]) if match else c.name for match, c in zip(found, columns, strict=True)], dtype=np.str_
+    )

@@ -18,11 +18,14 @@ ROLE_NAMES: dict[str, list[str]] = {
     for role, names in {
         "logits": (
             "logits logit scores score outputs output probabilities probability probs prob probas proba softmax "
-            "softmaxes predictions prediction preds y_score y_scores y_prob y_probs y_proba y_pred z pred"
+            "softmaxes predictions prediction preds y_score y_scores y_prob y_probs y_proba y_pred z pred logprobs "
+            "logprob log_probs log_prob log_probabilities log_probability log_likelihoods log_likelihood loglikelihoods"
         ),
         "labels": (
             "labels label targets target ground_truth groundtruth y_true ytrue true_labels true_label truth gt y ys "
-            "class class_label class_id"
+            "class class_label class_id true_class true_classes gold gold_label gold_labels gold_answer actual actuals "
+            "actual_label expected expected_label reference correct_label correct_class correct_answer true_answer "
+            "answer_key answer answers"
         ),
         "features": "features feature feats feat embeddings embedding penultimate representations",
         "head_weight": "head_weight head_weights head_w fc_weight classifier_weight linear_weight",
@@ -33,12 +36,17 @@ ROLE_NAMES: dict[str, list[str]] = {
         "split": "split splits",
         "confidence": (
             "confidence confidences conf confs top1_confidence top_confidence pred_conf pred_confidence max_prob "
-            "max_probs max_probability max_softmax msp stated_confidence verbal_confidence p"
+            "max_probs max_probability max_softmax msp stated_confidence verbal_confidence confidence_score "
+            "certainty top1_prob top1_score top_prob top_score pred_prob predicted_prob predicted_probability p"
         ),
-        "correct": "correct is_correct iscorrect correctness hit hits is_hit is_right right acc accuracy",
+        "correct": (
+            "correct is_correct iscorrect correctness hit hits is_hit is_right right acc accuracy accuracies tp "
+            "true_positive matched is_match exact_match"
+        ),
         "prediction": (
             "predicted_label predicted_labels pred_label pred_labels predicted predicted_class predicted_classes "
-            "pred_class pred_classes pred_id pred_idx y_hat yhat"
+            "pred_class pred_classes pred_id pred_idx y_hat yhat prediction_label model_prediction model_answer "
+            "predicted_answer pred_answer top1 top1_class top1_label"
         ),
     }.items()
 }
@@ -55,9 +63,10 @@ METADATA_ROLE = "metadata"
 
 _ROLE_OF = {name: role for role, names in ROLE_NAMES.items() for name in names}
 _RANK = {name: rank for names in ROLE_NAMES.values() for rank, name in enumerate(names)}
-_DISTINCTIVE = frozenset(
-    name for role in ("logits", "labels", "features") for name in ROLE_NAMES[role] if len(name) > 3 and name != "class"
-)
+_DISTINCTIVE = {
+    *("confidence", "conf", "certainty", "correct"),
+    *(name for role in ("logits", "labels", "features") for name in ROLE_NAMES[role] if len(name) > 3),
+} - {"class", "actual", "expected", "reference", "answer", "answers"}
 """Words that decide the role of a longer name (`resnet50_c10_logits`); short words are too ambiguous."""
 _SPLIT_WORDS = sorted(frozenset(LOOSE_SPLIT_NAMES).union(*SPLIT_NAMES.values()), key=len, reverse=True)
 
@@ -96,7 +105,9 @@ def splits_named(names: Iterable[str]) -> set[str]:
 
 
 def role_of(name: str) -> str | None:
-    """Return the role that a name stands for, or None."""
+    """Return the role that a name stands for, or None; `label == prediction` says whether a prediction is correct."""
+    if "==" in name:
+        return "correct"
     rest = _without_split(name)
     exact = _ROLE_OF.get("_".join(rest)) or _ROLE_OF.get("".join(rest))
     if exact is not None:

@@ -1,4 +1,4 @@
-"""Workspaces on the server: what a user has loaded and computed, saved as it comes to be.
+"""Workspaces on the server: what a user has loaded and computed, saved as soon as it exists.
 
 `store.py` keeps them below one folder: an SQLite index, and files named after their content. `codec.py` turns values
 into what the store keeps, with the trees and parts of the workspace file (`smart_core.export.workspace`). `items.py`

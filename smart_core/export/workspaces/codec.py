@@ -6,7 +6,8 @@ workspace file has a number:
     {"$array": "<sha256>.npy"}
     {"$calibrator": {"file": "<sha256>.safetensors", "device": "cpu", "trace": tree}}
     {"$evaluation": {"file": "<sha256>.safetensors", "cells": {...} or null}}
-    {"$set": {"arrays": {"val_logits": "<sha256>.npy", ...}, "name": ..., "content_hash": ..., "notices": tree}}
+    {"$set": {"arrays": {"val_logits": "<sha256>.npy", ...}, "name": ..., "content_hash": ..., "notices": tree,
+              "ragged": [of validation, of test]}}
 
 Arrays of a data set are opened as memory maps, so they are read from the disk when they are used. An array of at most
 `INLINE` bytes is part of the tree, `{"$npy": base64}`.
@@ -34,14 +35,11 @@ from smart_core.data import saved, tree
 from smart_core.data.logitset import Array, LogitSet
 from smart_core.data.saving import atomic_write
 from smart_core.errors import WorkspaceError
-from smart_core.evaluation import Evaluation
+from smart_core.evaluation import Evaluation, build_evaluation, cell_numbers, evaluation_arrays
 from smart_core.export.workspace import (
     KINDS,
-    build_evaluation,
     build_object,
     build_set,
-    cell_numbers,
-    evaluation_arrays,
     restore_calibrator,
 )
 
@@ -131,7 +129,8 @@ class Codec:
         if isinstance(value, LogitSet):
             notices = self._tree(list(value.notices), encoded)
             arrays = {name: _add(encoded, _npy(array), ".npy") for name, array in value.arrays()}
-            about = {"name": value.name, "content_hash": value.content_hash, "notices": notices}
+            ragged = [part.ragged for part in (value.validation, value.test)]
+            about = {"name": value.name, "content_hash": value.content_hash, "notices": notices, "ragged": ragged}
             return {"$set": {"arrays": arrays, **about}}
         return None
 
@@ -172,7 +171,10 @@ class Codec:
     def _set(self, entry: dict[str, Any]) -> LogitSet:
         arrays = {name: self._array(file) for name, file in entry["arrays"].items()}
         data = build_set(arrays, entry["name"], self.decode(entry["notices"]))
-        vars(data)["content_hash"] = entry["content_hash"]  # of arrays that are still on the disk
+        # what it takes every number to know, of arrays that are still on the disk
+        vars(data)["content_hash"] = entry["content_hash"]
+        for part, ragged in zip((data.validation, data.test), entry.get("ragged", ()), strict=False):
+            vars(part)["ragged"] = ragged
         return data
 
     def _calibrator(self, entry: dict[str, Any]) -> Calibrator:

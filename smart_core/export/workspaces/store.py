@@ -216,13 +216,17 @@ class Store:
         """Delete a workspace: its items, its files, and their traces in the database."""
         self._deleted.add(id)  # a job that still runs must not bring it back
         self._known.discard(id)
-        with self._changing() as db:
-            db.execute("DELETE FROM workspaces WHERE id = ?", (id,))
+        try:
+            with self._changing() as db:
+                db.execute("DELETE FROM workspaces WHERE id = ?", (id,))
+        except WorkspaceError:
+            self._deleted.discard(id)
+            raise
         self._codecs.pop(id, None)
         shutil.rmtree(self._folder(id), ignore_errors=True)
-        with self._lock, _told():
-            self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for command in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            with self._lock, suppress(sqlite3.Error):  # it is deleted, and overwritten (`secure_delete`), without these
+                self._db.execute(command)
 
     def expired(self, days: float) -> list[str]:
         """Return the workspaces that were not used for so many days."""

@@ -5,7 +5,7 @@ of mu + Z is unbiased for it. `absolute_estimate` is nearly unbiased, and its la
 added, that bias gives two estimates which enclose the population value t on average, E lower <= t <= E upper.
 
 The interval is [lower - c s, upper + c s] with the standard error s of both. While the two are far apart only one end
-can miss t, so that c = 1.64 suffices for 95 %; where they coincide c = 1.96. In between c solves (Imbens and Manski
+can miss t, so that c = 1.64 suffices for 95%; where they coincide c = 1.96. In between c solves (Imbens and Manski
 2004)
 
     Phi(c + w) - Phi(-c) = level ,    w = (upper - lower) / s .

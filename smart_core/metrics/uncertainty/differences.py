@@ -23,7 +23,7 @@ PAIRED_METRICS = (*TOP_LABEL_ERRORS, "cece", *LOSS_BOUNDS)
 
 SMOOTH_WIDENING = 1.1
 """Factor of the standard error for smCE and SmoothECE. The noise seen around the data is too small where the two errors
-have opposite signs: without the factor, 92 % of simulated SmoothECE intervals hold the difference there."""
+have opposite signs: without the factor, 92% of simulated SmoothECE intervals hold the difference there."""
 
 
 @dataclass(frozen=True)

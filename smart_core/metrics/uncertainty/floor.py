@@ -1,7 +1,7 @@
 """Noise floor: what a metric would be for a perfectly calibrated model with these confidences.
 
 Labels are drawn from the confidences themselves, a_i ~ Bernoulli(p_i). The mean of the metric over such draws is its
-bias for a calibrated model; a value below the 95 % quantile is no evidence of miscalibration.
+bias for a calibrated model; a value below the 95% quantile is no evidence of miscalibration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FLOOR_METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
 
 @dataclass(frozen=True)
 class Floor:
-    """Mean and 95 % quantile of the metric of a calibrated model, the number of draws, and the drawn `values`."""
+    """Mean and 95% quantile of the metric of a calibrated model, the number of draws, and the drawn `values`."""
 
     mean: float
     q95: float

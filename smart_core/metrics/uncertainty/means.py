@@ -48,7 +48,7 @@ def mean_interval(values: Vector, level: float = 0.95, bounds: Range = (-np.inf,
 
     The interval of a single value is the bounds. If all values are equal, or there are fewer than `FEW`, a share of all
     samples may be anything within the bounds: the largest share that N samples miss with probability 1 - level, about
-    3 / N at 95 %.
+    3 / N at 95%.
     """
     least, most = min(bounds[0], float(values.min())), max(bounds[1], float(values.max()))
     if values.size < 2:

@@ -28,7 +28,7 @@ from smart_core.types import Matrix, Vector
 TOP_LABEL_ERRORS = ("ece", "adaece", "smce", "smece")
 
 DRAWS = 500
-"""Draws of the sampling noise: they settle the standard error to 3 %."""
+"""Draws of the sampling noise: they settle the standard error to 3%."""
 
 
 def top_label_bounds(metric: str, evaluations: Sequence[Evaluated], bins: int, seed: int) -> list[Bounds]:

@@ -186,7 +186,7 @@ def test_zero_probabilities_are_floored_and_counted():
     data = load([("p.npy", npy(p)), ("labels.npy", npy(Y))])
     seen = all_rows(data)
     assert np.isfinite(seen).all()
-    assert seen.min() == np.float32(np.log(0.01 / 4))  # the zeros of a row come to 1 % of it at most
+    assert seen.min() == np.float32(np.log(0.01 / 4))  # the zeros of a row come to 1% of it at most
     text = next(n.text for n in data.notices if n.code == "probabilities")
     assert f"{np.count_nonzero(p == 0)} zeros" in text
 

@@ -1,0 +1,326 @@
+"""Sets beyond memory: rows per second against a plain loop, memory, Dask against threads, and reduced sets.
+
+Run with `python -m benchmarks.scale [--rows 300000] [--classes 1000] [--tokens 4000] [--vocabulary 128000]
+[--reduced 1000000] [--only pass,growth,dask,kill,tokens,reduced] [--shards FOLDER]`. The shards are made in a temporary
+folder (`--folder`) and take rows x classes x 4 bytes; `--shards` names some that an earlier run left. Every figure is
+from this run; those of two ways are printed with their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import smart_core as sc
+from benchmarks.measure import WATCHER, machine
+from smart_core.cli.terminal import table
+from smart_core.data.lazy.rows import LazyPart
+from smart_core.experiments.executors import scheduler
+from smart_core.experiments.streaming import evaluate_all
+
+METHODS = "vanilla,ts,smart,isotonic"
+SHARD_ROWS = 25_000
+DRAWN = 4
+"""Shards that are drawn at random."""
+TEMPERATURE = 1.5
+"""The labels are drawn at this temperature, so that the model is over-confident."""
+EXACT_ROWS = 2_000
+"""Rows whose exact confidences are compared with those of the reduced set."""
+
+
+def shards(folder: Path, rows: int, classes: int, dtype: str = "<f4") -> Path:
+    """Gaussian logits with one class raised by a random margin; labels from their softmax at `TEMPERATURE`.
+
+    The first `DRAWN` shards are drawn; the others are these with their classes in another order, which takes less time.
+    """
+    folder.mkdir(parents=True)
+    labels: list[np.ndarray] = []
+    block = max(1, min(SHARD_ROWS, (1 << 28) // classes))
+    for number, start in enumerate(range(0, rows, block)):
+        size = min(block, rows - start)
+        if number >= DRAWN:
+            moved = 7 * number % classes
+            z = np.roll(np.load(folder / f"logits_{number % DRAWN}.npy")[:size], moved, axis=1)
+            labels.append((labels[number % DRAWN][:size] + moved) % classes)
+        else:
+            rng = np.random.default_rng(number)
+            z = rng.standard_normal((size, classes), dtype=np.float32)
+            raised = rng.integers(0, classes, size)
+            z[np.arange(size), raised] += 3.0 + 5.0 * rng.random(size, dtype=np.float32)
+            # Gumbel noise on the scaled logits draws from their softmax
+            uniform = rng.random((size, classes), dtype=np.float32)
+            labels.append((z / TEMPERATURE - np.log(-np.log(np.clip(uniform, 1e-12, 1 - 1e-7)))).argmax(axis=1))
+        np.save(folder / f"logits_{number}.npy", z.astype(dtype, copy=False))
+    np.save(folder / "labels.npy", np.concatenate(labels))
+    return folder
+
+
+def peak_of(*arguments: str) -> tuple[float, float]:
+    """Seconds and peak megabytes of a command in a process of its own."""
+    start = time.perf_counter()
+    watched = subprocess.run(
+        [sys.executable, "-c", WATCHER, sys.executable, *arguments], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - start, int(watched.stdout.split()[-1]) / 1024
+
+
+def plain_loop(data: sc.LogitSet) -> float:
+    """Seconds to read every row of the shards and take one softmax of it, file by file, with PyTorch's threads."""
+    assert isinstance(data.test, LazyPart)
+    start = time.perf_counter()
+    for shard in data.test.rows.shards:
+        z = np.load(shard.path, mmap_mode="r")
+        for first in range(0, len(z), 1000):
+            torch.softmax(torch.from_numpy(np.array(z[first : first + 1000])), dim=1)
+    return time.perf_counter() - start
+
+
+def seconds_of(function: Callable[[], object], repeats: int = 3) -> float:
+    """The fastest of a few runs."""
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def fitted(data: sc.LogitSet) -> list[sc.calibrators.Calibrator]:
+    return [sc.calibrators.get(id).fit_part(data.validation) for id in METHODS.split(",")]
+
+
+def one_pass(folder: Path) -> None:
+    """Point 1: the pass of four methods beside the plain loop, the whole command's memory, and equality in memory."""
+    data = sc.open(folder)
+    assert isinstance(data.test, LazyPart)
+    start = time.perf_counter()
+    fits = fitted(data)
+    fit_seconds = time.perf_counter() - start
+    loop = seconds_of(lambda: plain_loop(data))
+    one = seconds_of(lambda: evaluate_all(fits[2:3], data.test))
+    four = seconds_of(lambda: evaluate_all(fits, data.test))
+    found = evaluate_all(fits, data.test)
+    rows = sum(shard.rows for shard in data.test.rows.shards)
+    part = data.test.span(0, min(len(data.test), 150_000))
+    exact = sc.Part(np.asarray(part.logits[:]), part.labels)
+    errors = []
+    for fit, evaluation in zip(fits, found, strict=True):
+        known = sc.evaluate(fit, exact, classwise=False)
+        same = evaluation.subset(np.arange(len(part)))  # type: ignore[union-attr]
+        errors += [abs(known.metric(name) - same.metric(name)) for name in ("ece", "nll")]
+    command = [
+        "-m",
+        "smart_core",
+        "compare",
+        str(folder),
+        "--scheduler",
+        "threads",
+        "--methods",
+        METHODS,
+        "--seeds",
+        "1",
+    ]
+    seconds, megabytes = peak_of(*command)
+    print(
+        table(
+            ["step", "seconds", "rows per second", "ratio to the plain loop"],
+            [
+                [
+                    f"plain loop, one softmax of every row, {torch.get_num_threads()} threads",
+                    f"{loop:.1f}",
+                    f"{rows / loop:,.0f}",
+                    "1.00",
+                ],
+                ["one method (SMART), test half of the rows", f"{one:.1f}", f"{rows / one:,.0f}", f"{loop / one:.2f}"],
+                [f"four methods ({METHODS})", f"{four:.1f}", f"{rows / four:,.0f}", f"{loop / four:.2f}"],
+                ["fits of the four", f"{fit_seconds:.1f}", "", ""],
+                [f"the command compare, peak {megabytes:,.0f} MB", f"{seconds:.1f}", "", ""],
+            ],
+        )
+    )
+    print(f"largest difference of ECE and NLL from the same {len(part):,} rows in memory: {max(errors):.1e}")
+
+
+def growth(folder: Path, place: Path) -> None:
+    """The pass of four methods over more and more rows, and over more and more classes of as many logits."""
+    paths = sorted(folder.glob("logits_*.npy"), key=lambda path: int(path.stem.split("_")[1]))
+    labels, rows = np.load(folder / "labels.npy"), []
+
+    def add(data: sc.LogitSet) -> None:
+        assert isinstance(data.test, LazyPart)
+        fits, count = fitted(data), sum(shard.rows for shard in data.test.rows.shards)
+        loop = seconds_of(lambda: plain_loop(data), 2)
+        four = seconds_of(lambda: evaluate_all(fits, data.test), 2)
+        size = f"{count:,} x {data.classes:,}"
+        rows.append([size, f"{loop:.2f}", f"{four:.2f}", f"{count / four:,.0f}", f"{loop / four:.2f}"])
+
+    for count in (4, 12, 40, 120):
+        if count <= len(paths):
+            add(sc.open(paths[:count], labels=labels[: count * SHARD_ROWS]))
+    for classes in (8_000, 32_000, 128_000):
+        made = shards(place / f"classes_{classes}" / "shards", (1 << 28) // classes, classes)
+        add(sc.open(made))
+        shutil.rmtree(made)
+    print(table(["rows x classes", "plain loop, s", "four methods, s", "rows per second", "ratio"], rows))
+
+
+def dask(folder: Path) -> None:
+    """Point 2: a warm cluster of 2 and of 4 workers, and a cold one, against one process; one thread in each."""
+    data = sc.open(folder)
+    fits = fitted(data)
+    rows = []
+    with scheduler("threads", 1):
+        alone = seconds_of(lambda: evaluate_all(fits, data.test))
+    rows.append(["one process", f"{alone:.1f}", "1.00"])
+    for workers in (2, 4):
+        start = time.perf_counter()
+        with scheduler("local", workers):
+            evaluate_all(fits, data.test)
+            cold = time.perf_counter() - start
+            warm = seconds_of(lambda: evaluate_all(fits, data.test))
+        rows.append([f"{workers} workers of Dask, warm", f"{warm:.1f}", f"{alone / warm:.2f}"])
+        rows.append([f"{workers} workers, started for the pass", f"{cold:.1f}", f"{alone / cold:.2f}"])
+    print(table(["four methods on test, one thread per process", "seconds", "speed-up"], rows))
+
+
+def kill(folder: Path, times: int = 20) -> None:
+    """Point 4: workers killed while they evaluate; the result is compared bit by bit."""
+    from distributed import default_client
+
+    data = sc.open(folder)
+    fits = fitted(data)
+    expected = evaluate_all(fits, data.test)
+    killed = 0
+    with scheduler("local", 2):
+        client, done = default_client(), threading.Event()
+
+        def killer() -> None:
+            nonlocal killed
+            gone: set[int] = set()
+            while killed < times and not done.wait(0.2):
+                known = client.scheduler_info()["workers"]
+                # one that is still starting would not be started again
+                nannies = [each for each in client.cluster.workers.values() if each.worker_address in known]
+                alive = [each.pid for each in nannies if each.pid is not None and each.pid not in gone]
+                if len(alive) == 2:
+                    gone.add(alive[killed % 2])
+                    os.kill(alive[killed % 2], signal.SIGKILL)
+                    killed += 1
+
+        thread = threading.Thread(target=killer)
+        thread.start()
+        passes = 0
+        equal = True
+        while killed < times or passes == 0:
+            found = evaluate_all(fits, data.test)
+            passes += 1
+            equal &= all(
+                np.array_equal(getattr(one, name), getattr(other, name))
+                for one, other in zip(found, expected, strict=True)
+                for name in ("confidence", "nll", "brier", "correct")
+            )
+        done.set()
+        thread.join()
+    print(f"{killed} workers killed with -9 during {passes} passes; every result the same bits: {equal}")
+
+
+def tokens(folder: Path) -> None:
+    """Point 3: many classes in float16, reduced; SMART from the reduced set; errors against the exact softmax."""
+    out = folder.parent / "tokens.parquet"
+    seconds, megabytes = peak_of("-m", "smart_core", "reduce", str(folder), "--out", str(out))
+    data, lazy = sc.load(out), sc.open(folder)
+    fit_seconds, fit_megabytes = peak_of(
+        "-m", "smart_core", "fit", str(out), "--method", "smart", "--out", f"{out}.cal"
+    )
+    smart = sc.load_calibrator(f"{out}.cal")
+    rows = min(EXACT_ROWS, len(data.test))
+    reduced = sc.evaluate(smart, data.test.subset(np.arange(rows)))
+    worst_p = worst_nll = 0.0
+    for start in range(0, rows, 50):
+        z = lazy.test.logits[start : start + 50]
+        exact = sc.evaluate(smart, sc.Part(z, lazy.test.labels[start : start + len(z)]), classwise=False)
+        place = slice(start, start + len(z))
+        worst_p = max(worst_p, float(np.abs(exact.confidence - reduced.confidence[place]).max()))
+        worst_nll = max(worst_nll, float(np.abs(exact.nll - reduced.nll[place]).max()))
+    size = sum(path.stat().st_size for path in folder.glob("logits_*.npy"))
+    total = len(data.validation) + len(data.test)
+    print(
+        table(
+            ["step", "seconds", "peak MB"],
+            [
+                [f"reduce {size / 1e9:.1f} GB, {total:,} x {data.classes:,}", f"{seconds:.1f}", f"{megabytes:,.0f}"],
+                ["fit SMART from the reduced set", f"{fit_seconds:.1f}", f"{fit_megabytes:,.0f}"],
+            ],
+        )
+    )
+    print(
+        f"{out.stat().st_size / total:.0f} bytes a row; "
+        f"largest error of the confidence {worst_p:.1e}, of the NLL {worst_nll:.1e}"
+    )
+
+
+def reduced(folder: Path, rows: int) -> None:
+    """Point 5, without the browser: load a reduced set of many rows, and evaluate it."""
+    made = sc.reduce(folder, folder.parent / "many.parquet")
+    copies = max(1, rows // made.rows)
+    paths = [folder.parent / f"piece_{number}.parquet" for number in range(copies)]
+    for path in paths:
+        path.write_bytes(made.path.read_bytes())
+    start = time.perf_counter()
+    data = sc.load(paths)
+    opened = time.perf_counter() - start
+    model = sc.Vanilla().fit_part(data.validation)
+    start = time.perf_counter()
+    sc.evaluate(model, data.test)
+    seconds = time.perf_counter() - start
+    total = len(data.validation) + len(data.test)
+    print(f"{total:,} reduced rows: load {opened:.1f} s, evaluate half of them {seconds:.1f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--tokens", type=int, default=4_000)
+    parser.add_argument("--vocabulary", type=int, default=128_000)
+    parser.add_argument("--reduced", type=int, default=1_000_000)
+    parser.add_argument("--only", default="pass,growth,dask,kill,tokens,reduced")
+    parser.add_argument("--folder", default=None)
+    parser.add_argument("--shards", type=Path, default=None)
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    with tempfile.TemporaryDirectory(dir=options.folder) as place:
+        print(f"{machine()}; {options.rows:,} x {options.classes:,} float32")
+        if options.shards:
+            folder = options.shards
+        elif {"pass", "growth", "dask", "kill", "reduced"} & {*wanted}:
+            folder = shards(Path(place) / "images" / "shards", options.rows, options.classes)
+        if "pass" in wanted:
+            one_pass(folder)
+        if "growth" in wanted:
+            growth(folder, Path(place))
+        if "dask" in wanted:
+            dask(folder)
+        if "kill" in wanted:
+            kill(folder)
+        if "reduced" in wanted:
+            reduced(folder, options.reduced)
+        if "tokens" in wanted:
+            tokens(shards(Path(place) / "words" / "shards", options.tokens, options.vocabulary, "<f2"))
+        print(f"load average at the end {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

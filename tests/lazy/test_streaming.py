@@ -1,0 +1,125 @@
+"""One pass over shards gives the evaluations of the same rows in memory, the same bits however the work is shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import smart_core as sc
+from smart_core.data.lazy.rows import LazyPart
+from smart_core.evaluation import evaluate
+from smart_core.experiments import streaming
+from smart_core.experiments.executors import scheduler
+from smart_core.experiments.streaming import evaluate_all, passes
+from tests.lazy.shards import LABELS, LOGITS, write
+from tests.lazy.test_compiled_rows import assert_same_evaluation
+
+VECTORS = ("confidence", "prediction", "correct", "nll", "brier", "margin")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> sc.LogitSet:
+    return sc.open(write(tmp_path_factory.mktemp("shards") / "resnet"))
+
+
+@pytest.fixture(scope="module")
+def whole() -> sc.LogitSet:
+    return sc.data.from_arrays(logits=LOGITS, labels=LABELS)
+
+
+@pytest.fixture(autouse=True)
+def _many_ranges(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("smart_core.data.lazy.rows.RANGE_LOGITS", 7 * 64)
+    monkeypatch.setattr("smart_core.device.CHUNK_ELEMENTS", 7 * 32)
+
+
+def ready(part: sc.Part) -> list[sc.calibrators.Calibrator]:
+    return [sc.calibrators.get(id).fit_part(part) for id in ("vanilla", "ts", "smart", "isotonic", "vector")]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_pass_is_exact_for_any_number_of_workers(data: sc.LogitSet, whole: sc.LogitSet, workers: int):
+    fits = ready(whole.validation)
+    with scheduler("threads", workers):
+        found = evaluate_all(fits, data.test)
+        alone = streaming._range(fits, 15, data.test)
+    for fit, evaluation, one_range in zip(fits, found, alone, strict=True):
+        for name in VECTORS:
+            np.testing.assert_array_equal(getattr(evaluation, name), getattr(one_range, name), err_msg=fit.label)
+        assert_same_evaluation(fit, evaluation, evaluate(fit, whole.test), whole.test.logits)
+
+
+def test_a_method_that_fails_costs_no_other(data: sc.LogitSet):
+    broken = sc.TS().fit_part(data.validation)
+    broken.classes_ = 9
+    good, bad = evaluate_all([sc.Vanilla().fit_part(data.validation), broken], data.test)
+    assert isinstance(good, sc.Evaluation)
+    assert isinstance(bad, sc.CalibrationError)
+
+
+def test_a_worker_gets_paths_and_its_own_rows_only(data: sc.LogitSet):
+    part = data.test.span(300, 320)
+    assert isinstance(part, LazyPart)
+    assert len(part.rows.shards) == 1
+    assert part.rows.shards[0].rows < 100
+    np.testing.assert_array_equal(part.logits[:], data.test.logits[300:320])
+    np.testing.assert_array_equal(part.labels, data.test.labels[300:320])
+
+
+def test_compare_equals_compare_in_memory(data: sc.LogitSet, whole: sc.LogitSet):
+    methods = "vanilla,ts,smart,isotonic,fc"
+    lazy, memory = (sc.compare(each, methods, seeds=1) for each in (data, whole))
+    assert lazy.best == memory.best
+    assert lazy.recommended == memory.recommended
+    assert not lazy.results["fc"].available
+    for id, row in memory.available.items():
+        other = lazy.results[id]
+        for metric in ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy", "aurc"):
+            assert other.values[metric] == pytest.approx(row.values[metric], abs=1e-6), (id, metric)
+            if metric not in ("aurc", "cece"):  # one simulated set on the other side moves an end by up to 3e-4
+                assert other.ends(metric) == pytest.approx(row.ends(metric), abs=1e-3), (id, metric)
+        assert "No interval of cwECE" in " ".join(other.notices)
+
+
+def test_compare_reads_the_shards_once_for_all_methods(data: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
+    counted = []
+    run = streaming.in_order
+    monkeypatch.setattr(streaming, "in_order", lambda *args: counted.append(1) or run(*args))
+    sc.compare(data, "ts,isotonic", seeds=1)
+    assert len(counted) == 1
+
+
+def test_sensitivity_and_benchmark_take_lazy_sets(data: sc.LogitSet, whole: sc.LogitSet):
+    grid = {"sigmas": [0.05, 0.5], "deltas": [0.001], "seeds": 2, "settings": {"epochs": 20}}
+    lazy, memory = sc.sensitivity(data, **grid), sc.sensitivity(whole, **grid)
+    # the study in memory evaluates by compiled loops, whose sums are ordered otherwise
+    np.testing.assert_allclose(lazy.mean("nll"), memory.mean("nll"), rtol=1e-5)
+    np.testing.assert_allclose(lazy.mean("ece"), memory.mean("ece"), atol=1e-5)
+    made = sc.benchmark({"lazy": data, "memory": whole}, "vanilla,ts", seeds=1, splits=2)
+    for id in ("vanilla", "ts"):
+        assert made.cells["lazy"][id].values["nll"] == pytest.approx(made.cells["memory"][id].values["nll"], rel=1e-6)
+
+
+def test_few_evaluations_share_a_pass_where_rows_are_many(data: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(streaming, "VECTORS_BYTES", 2 * streaming.BYTES_PER_SAMPLE * len(data.test))
+    fits = ready(data.validation)
+    assert [len(fits[rows]) for rows in passes(fits, data.test)] == [2, 2, 1]
+
+
+def test_a_pass_can_be_cancelled(data: sc.LogitSet):
+    class Soon:
+        left = 3
+
+        def is_set(self) -> bool:
+            self.left -= 1
+            return self.left < 0
+
+    from smart_core.progress import Run
+
+    with pytest.raises(sc.Cancelled):
+        evaluate_all(ready(data.validation), data.test, run=Run(cancel=Soon()))
+
+
+def test_an_unknown_scheduler_is_one_sentence():
+    with pytest.raises(sc.SmartError, match="there is no scheduler 'slurm'"), scheduler("slurm"):
+        pass
