@@ -1,7 +1,7 @@
 """Which method of a comparison to deploy, by one rule.
 
 1. A method is out if its NLL or Brier score is worse than the model's own, or its accuracy lower, beyond noise (paired
-   test on the same samples, 95%), and if it improves nothing beyond noise.
+   test on the same samples, 95%); it is also out if it improves nothing beyond noise.
 2. Of the others, those remain whose calibration error the paired test cannot tell from the lowest.
 3. Of those that keep every prediction, those remain whose NLL and Brier score the test cannot tell from the lowest; a
    difference below 0.5% of the score decides nothing. The one with the fewest parameters is recommended.
