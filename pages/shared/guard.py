@@ -96,8 +96,8 @@ class Guard:
 
     async def _entered(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer a link with a token, or the form: set the cookie and lead to the same page without the token."""
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        given = query.pop(TOKEN, None) if scope["method"] == "GET" else None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = dict(query).get(TOKEN) if scope["method"] == "GET" else None
         if given is None and scope["method"] == "POST" and is_form(scope):
             given = await form_token(receive)
         if given is None:
@@ -108,7 +108,8 @@ class Guard:
         name, value = self.access.cookie
         secure = "; Secure" if scope.get("scheme") == "https" or header(scope, b"x-forwarded-proto") == "https" else ""
         cookie = f"{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={MONTH}{secure}"
-        await redirect(send, scope["path"] + (f"?{urlencode(query)}" if query else ""), cookie)
+        kept = urlencode([pair for pair in query if pair[0] != TOKEN])  # a name may have several values
+        await redirect(send, scope["path"] + (f"?{kept}" if kept else ""), cookie)
         return True
 
 

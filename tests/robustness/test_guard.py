@@ -126,7 +126,11 @@ def test_a_link_with_the_token_leads_to_the_same_place_without_it() -> None:
     assert (code, headers["location"]) == (303, "/compare?bins=20&data=a%26b")
     assert headers["set-cookie"].endswith("; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000")
     assert "Secure" in answered(guard, "/", query=f"token={TOKEN}", x_forwarded_proto="https")[1]["set-cookie"]
+    several = answered(guard, "/compare", query=f"fit=ts&fit=smart&token={TOKEN}")
+    assert several[1]["location"] == "/compare?fit=ts&fit=smart"
     form = {"content_type": "application/x-www-form-urlencoded"}
+    typed = answered(guard, "/start", "POST", "token=of_last_year&bins=20", f"token={TOKEN}".encode(), **form)
+    assert (typed[0], typed[1]["location"]) == (303, "/start?bins=20")
     assert answered(guard, "/start", "POST", body=f"token={TOKEN}".encode(), **form)[0] == 303
     assert answered(guard, "/start", "POST", body=b"token=x", **form)[0] == 403
     assert answered(guard, "/start", "POST", body=b"token=" + b"x" * 10_000, **form)[0] == 403

@@ -77,6 +77,10 @@ LONGEST_NAME = 100
 DAY = 86_400.0
 
 
+class DiskFull(WorkspaceError):
+    """There is no room on the disk."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """How many bytes the store may hold: for one workspace, and in all. None is no limit."""
@@ -213,12 +217,18 @@ class Store:
             db.execute("UPDATE workspaces SET used = ? WHERE id = ?", (now, id))
 
     def delete(self, id: str) -> None:
-        """Delete a workspace: its items, its files, and their traces in the database."""
+        """Delete a workspace: its items, its files, and their traces in the database.
+
+        On a full disk, the database cannot even note what it deletes: there the files go first and make room.
+        """
         self._deleted.add(id)  # a job that still runs must not bring it back
         self._known.discard(id)
         try:
-            with self._changing() as db:
-                db.execute("DELETE FROM workspaces WHERE id = ?", (id,))
+            try:
+                self._delete_rows(id)
+            except DiskFull:
+                shutil.rmtree(self._folder(id), ignore_errors=True)
+                self._delete_rows(id)
         except WorkspaceError:
             self._deleted.discard(id)
             raise
@@ -261,14 +271,19 @@ class Store:
         missing = codec.missing(encoded.files)
         self._check_limits(id, sum(map(encoded.size, missing)) + len(body))
         saved = False
-        while not saved:
-            with _told():
-                codec.write(encoded, missing)
-            with self._changing() as db:
-                missing = codec.missing(encoded.files)  # another process may have removed what nothing referred to yet
-                saved = not missing
-                if saved:
-                    _replace(db, (id, kind, key), body, encoded)
+        try:
+            while not saved:
+                with _told():
+                    codec.write(encoded, missing)
+                with self._changing() as db:
+                    # another process may have removed what nothing referred to yet
+                    missing = codec.missing(encoded.files)
+                    saved = not missing
+                    if saved:
+                        _replace(db, (id, kind, key), body, encoded)
+        except WorkspaceError:
+            self._remove_unsaved(id, encoded)
+            raise
         self._remove_unused(id)
 
     def remove(self, id: str, kind: str, key: str) -> None:
@@ -283,6 +298,10 @@ class Store:
             return self._codecs.setdefault(id, Codec(self._folder(id)))
 
     # -- inside ---------------------------------------------------------------------------------------------
+
+    def _delete_rows(self, id: str) -> None:
+        with self._changing() as db:
+            db.execute("DELETE FROM workspaces WHERE id = ?", (id,))
 
     def _folder(self, id: str) -> Path:
         """The folder of a workspace. Its name does not tell the id, because names of files appear in logs."""
@@ -323,6 +342,17 @@ class Store:
                 with suppress(OSError):  # Windows cannot remove a file that is open; it goes as a stray later
                     (self._folder(id) / name).unlink(missing_ok=True)
                 db.execute("DELETE FROM files WHERE workspace = ? AND name = ?", (id, name))
+
+    def _remove_unsaved(self, id: str, encoded: Encoded) -> None:
+        """Remove what was written for an item that could not be saved: it would fill the disk further."""
+        with suppress(WorkspaceError), self._changing() as db:
+            if db.execute("SELECT 1 FROM workspaces WHERE id = ?", (id,)).fetchone() is None:  # deleted meanwhile
+                shutil.rmtree(self._folder(id), ignore_errors=True)
+                return
+            listed = {name for (name,) in db.execute("SELECT name FROM files WHERE workspace = ?", (id,))}
+            for name in encoded.files.keys() - listed:
+                with suppress(OSError):
+                    (self._folder(id) / name).unlink(missing_ok=True)
 
     def _remove_strays(self) -> None:
         """Remove what processes that were killed have left: folders without a workspace, files without an item."""
@@ -380,13 +410,13 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
+        if getattr(error, "errno", None) in FULL or "disk is full" in str(error):
+            problem = "The workspace could not be saved: the server's disk is full"
+            raise DiskFull(problem, "make room, then try again") from error
         raise WorkspaceError(f"The workspace could not be saved: {_reason(error)}") from error
 
 
 def _reason(error: OSError | sqlite3.Error) -> str:
-    number = getattr(error, "errno", None)
-    if number in FULL or "disk is full" in str(error):
-        return "the server's disk is full; make room, then try again."
     if "locked" in str(error) or "busy" in str(error):
         return "another process is writing to the same folder; try again in a moment."
     if isinstance(error, sqlite3.IntegrityError):
