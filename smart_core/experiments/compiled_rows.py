@@ -6,7 +6,6 @@ softmax. The others are evaluated by their rows of probabilities, as `evaluate` 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ class CompiledRows:
         with np.errstate(over="ignore"):
             self.margin = np.minimum(self.top - self.second, np.finfo(np.float32).max)
         self.correct = self.prediction == self.labels
+        self._others: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, logits: FloatArray, labels: IntArray) -> CompiledRows | None:
@@ -58,14 +58,15 @@ class CompiledRows:
 
         return cls(logits, labels) if all_finite(np.require(logits, np.float32, OWN)) else None
 
-    @cached_property
+    @property
     def others(self) -> FloatArray:
-        """`sum exp(z_k - max z)` over the classes other than the prediction."""
-        from smart_core.kernels.logit_rows import other_powers
+        """`sum exp(z_k - max z)` over the classes other than the prediction; the uncalibrated model leaves it here."""
+        if self._others is None:
+            from smart_core.kernels.logit_rows import other_powers
 
-        found = np.empty(len(self.top))
-        other_powers(self.logits, self.top, self.prediction, np.ones_like(self.top), found)
-        return found
+            self._others = np.empty(len(self.top))
+            other_powers(self.logits, self.top, self.prediction, np.ones_like(self.top), self._others)
+        return self._others
 
     def vectors(self, calibrator: Calibrator, cells: ClasswiseHistogram | None) -> tuple[NDArray[Any], ...]:
         """The columns of an `Evaluation` in its order; the classwise sums are added to `cells`."""
@@ -88,11 +89,13 @@ class CompiledRows:
         if found is None:
             found = calibrator._temperatures(Logits(torch.from_numpy(self.logits)))
         temperature = found.contiguous().numpy()
-        confidence, nll, brier = np.empty_like(self.top), np.empty(len(self.top)), np.empty(len(self.top))
+        confidence, (nll, brier, others) = np.empty_like(self.top), np.empty((3, len(self.top)))
         evaluate_rows(
             self.logits, self.top, self.second, self.prediction, self.labels, temperature, edges,
-            confidence, nll, brier, *sums,
+            confidence, nll, brier, others, *sums,
         )  # fmt: skip
+        if (temperature == 1.0).all():
+            self._others = others
         return confidence, self.prediction, self.correct, nll, brier, self.margin, temperature
 
     def _shared(self, calibrator: TopLabelCalibrator, edges: FloatArray, sums: Sums) -> tuple[NDArray[Any], ...]:

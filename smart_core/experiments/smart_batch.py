@@ -136,14 +136,14 @@ class SmartEvaluator:
         with torch.no_grad():
             temperature = calibrator.map(self.values).numpy()
         confidence = np.empty(len(self.labels), np.float32)
-        nll, brier = np.empty(len(self.labels)), np.empty(len(self.labels))
+        nll, brier, others = np.empty((3, len(self.labels)))
         cells, edges = ClasswiseHistogram(self.logits.shape[1], self.bins), bin_edges(self.bins, np.float32)
         cells.samples = len(self.labels)
         for rows in self._pieces():
             run.tick(0.0, "evaluating on test")
             evaluate_rows(
                 self.logits[rows], self.top[rows], self.second[rows], self.prediction[rows], self.labels[rows],
-                temperature[rows], edges, confidence[rows], nll[rows], brier[rows],
+                temperature[rows], edges, confidence[rows], nll[rows], brier[rows], others[rows],
                 cells.count, cells.sum_p, cells.sum_p2, cells.sum_y,
             )  # fmt: skip
         return Evaluation(confidence, self.prediction, self.correct, nll, brier, self.margin, temperature, cells)

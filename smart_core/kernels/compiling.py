@@ -54,7 +54,7 @@ def make_all_ready() -> None:
     confidences(logits, top, second, third)
     nll, brier, sums = np.zeros(2), np.zeros(2), [np.zeros((3, 2)) for _ in range(4)]
     other_powers(logits, top, labels, second, nll)
-    evaluate_rows(logits, top, second, labels, labels, third, edges, third, nll, brier, *sums)
+    evaluate_rows(logits, top, second, labels, labels, third, edges, third, nll, brier, nll, *sums)
     share_rows(logits, top, second, labels, labels, third, third, third, third, edges, nll, brier, *sums)
     row_statistics(logits, np.zeros(2), top, second, labels)
     classwise_sums(logits, labels, edges, *(np.zeros((3, 2)) for _ in range(4)))

@@ -60,7 +60,7 @@ def nll_sums(logits: F32, labels: I64, beta: np.float32, floor: np.float32) -> t
     for i in range(logits.shape[0]):
         top = logits[i, 0]
         for k in range(logits.shape[1]):
-            top = max(top, logits[i, k])
+            top = elementary.larger(top, logits[i, k])
         total, first, second = ZERO, ZERO, ZERO
         for k in range(logits.shape[1]):
             d = max(logits[i, k] - top, floor)

@@ -47,13 +47,13 @@ def test_evaluate_rows(classes: int, scale: float, bins: int):
     temperature = rng.uniform(0.3, 4.0, 300).astype(np.float32)
     top, place, second = logits.max(axis=1), logits.argmax(axis=1), np.sort(logits, axis=1)[:, -2]
     confidence, alone = np.empty(300, np.float32), np.empty(300, np.float32)
-    nll, brier = np.empty(300), np.empty(300)
+    nll, brier, others = np.empty((3, 300))
     sums = [np.zeros((classes, bins)) for _ in range(4)]
     edges = bin_edges(bins, np.float32)
     for piece in (slice(0, 120), slice(120, 300)):
         evaluate_rows(
             logits[piece], top[piece], second[piece], place[piece], labels[piece], temperature[piece], edges,
-            confidence[piece], nll[piece], brier[piece], *sums,
+            confidence[piece], nll[piece], brier[piece], others[piece], *sums,
         )  # fmt: skip
     q = softmax(logits, temperature)
     # exp of a gap, the sum and its inverse; an error of a gap counts as often as the gaps are long, log K on average

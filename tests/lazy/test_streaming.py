@@ -76,8 +76,9 @@ def test_compare_equals_compare_in_memory(data: sc.LogitSet, whole: sc.LogitSet)
         other = lazy.results[id]
         for metric in ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy", "aurc"):
             assert other.values[metric] == pytest.approx(row.values[metric], abs=1e-6), (id, metric)
-            if metric not in ("aurc", "cece"):  # one simulated set on the other side moves an end by up to 3e-4
-                assert other.ends(metric) == pytest.approx(row.ends(metric), abs=1e-3), (id, metric)
+            if metric not in ("aurc", "cece"):  # ends are quantiles of 1000 simulated sets, which rounding may change
+                width = np.ptp(row.ends(metric))
+                assert other.ends(metric) == pytest.approx(row.ends(metric), abs=1e-6 + 0.1 * width), (id, metric)
         assert "No interval of cwECE" in " ".join(other.notices)
 
 
