@@ -80,8 +80,7 @@ def _product_plus(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @intrinsic
-def larger(typing: Any, a: Any, b: Any) -> Any:
-    """The larger of two float32 numbers, neither NaN. A search with it becomes vector instructions, unlike `max`."""
+def _larger(typing: Any, a: Any, b: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         own = builder.module.declare_intrinsic("llvm.maximum", [_F], ir.FunctionType(_F, [_F] * 2))
@@ -113,6 +112,12 @@ def _fraction(typing: Any, value: Any) -> Any:
 
 
 @njit(fastmath=EXACT, error_model="numpy", forceinline=True)
+def larger(a: np.float32, b: np.float32) -> np.float32:
+    """The larger of two numbers, neither NaN. A search with it becomes vector instructions, unlike one with `max`."""
+    return _larger(a, b)  # type: ignore[call-arg]
+
+
+@njit(fastmath=EXACT, error_model="numpy", forceinline=True)
 def exp(x: np.float32) -> np.float32:
     """`e^x`; x is held in [-87, 87]."""
     x = min(max(x, np.float32(-87.0)), np.float32(87.0))
@@ -131,9 +136,8 @@ def exp(x: np.float32) -> np.float32:
 def power_of_two(gap: np.float32, rate: np.float32) -> np.float32:
     """`2^(gap rate)` for a product in [-126, 126], for terms of a softmax: half the steps of `exp`.
 
-    The relative error is below 2.5e-7 and, where the processor rounds a product and a sum at once, does not grow with
-    the product: only `rate`, 1.44 over a temperature, is rounded before. Else it grows by 4e-8 of the product. A minimax
-    polynomial of 2^r for |r| <= 1/2.
+    A polynomial of 2^r, |r| <= 1/2, with a relative error below 2.5e-7. Where the processor rounds a product and a sum
+    at once, only `rate`, 1.44 over a temperature, is rounded before; else the error grows by 4e-8 of the product.
     """
     whole = np.rint(gap * rate)
     r: Any = _product_plus(gap, rate, -whole)  # type: ignore[call-arg]
@@ -143,7 +147,7 @@ def power_of_two(gap: np.float32, rate: np.float32) -> np.float32:
     y = y * r + np.float32(2.4022122e-1)
     y = y * r + np.float32(6.9314694e-1)
     y = y * r + np.float32(1.0)
-    return _raised(y, whole)  # type: ignore[call-arg]
+    return _raised(y, whole)
 
 
 @njit(fastmath=EXACT, error_model="numpy", forceinline=True)
