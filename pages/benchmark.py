@@ -28,24 +28,24 @@ MAX_SPLITS = 20
 def controls(bins: int, metric: str) -> None:
     """Choose sets and methods, and start the job."""
     titles = datasets.titles()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        sets = st.multiselect(
-            "Data sets",
-            list(titles),
-            default=list(titles)[:3],
-            format_func=titles.__getitem__,
-            key="benchmark-sets",
-            persist_state="session",
-            help="The samples, and every file that you opened. Open more files on Start.",
-        )
-        chosen = st.multiselect(
-            "Methods",
-            list(LABELS),
-            default=list(benchmarks.DEFAULT_METHODS),
-            format_func=LABELS.__getitem__,
-            key="benchmark-methods",
-            persist_state="session",
-        )
+    # below each other: beside each other they hide what does not fit
+    sets = st.multiselect(
+        "Data sets",
+        list(titles),
+        default=list(titles)[:3],
+        format_func=titles.__getitem__,
+        key="benchmark-sets",
+        persist_state="session",
+        help="The samples, and every file that you opened. Open more files on Start.",
+    )
+    chosen = st.multiselect(
+        "Methods",
+        list(LABELS),
+        default=list(benchmarks.DEFAULT_METHODS),
+        format_func=LABELS.__getitem__,
+        key="benchmark-methods",
+        persist_state="session",
+    )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seeds = seeds_input("benchmark-seeds", 3, "Fits of each method with random initial weights.")
         about = "Random splits of files that have no split of their own; others are used as they are."

@@ -10,6 +10,7 @@ from pages.shared import (
     chosen_on_test,
     datasets,
     downloads,
+    estimates,
     leaderboard,
     navigation,
     recommendation,
@@ -21,6 +22,7 @@ from pages.shared import (
 )
 from pages.shared.components import empty_state, plain_text, python_code
 from pages.shared.glossary import note, say
+from pages.shared.urls import DEFAULT_SEEDS
 from smart_core import LogitSet
 from smart_core.calibrators import method_named
 from smart_core.calibrators.base import Calibrator
@@ -113,6 +115,7 @@ if not fitted:
         "Fit SMART",
         "export-fit",
         shortcut="Ctrl+Enter",
+        takes=estimates.rows_text(data, ["smart"], DEFAULT_SEEDS),
     ):
         leaderboard.fit(data, ["smart"], bins=bins)
         st.rerun()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.shared import cache, charts, datasets, leaderboard, navigation, resume, session, studies, tables
+from pages.shared import cache, charts, datasets, estimates, leaderboard, navigation, resume, session, studies, tables
 from pages.shared.components import IN_URL, empty_state, python_code
 from pages.shared.glossary import note, say
 from pages.shared.verdicts import hardness_verdict
@@ -25,12 +25,21 @@ KIND = "attack"
 NAMES = [name for name in INDICATORS if name != "all_logits"]
 CHUNK = 40
 """Images that are attacked between two updates of the chart."""
+SECONDS_PER_IMAGE = 0.06
+"""Duration of the attack on one digit, on one core of the reference machine."""
+SEARCHES_END_EARLY = 1.6
+"""Share of a chunk's time = share of its search steps to this power: the first values of c take few iterations."""
 HERE, FILE = "computed here", "from the file"
 
 COMMAND = """
 smart attack --model my_package:make_model --weights weights.safetensors \\
     --images test_images.npz --bundle logits.npz --out-bundle logits_with_distances.npz
 """
+
+
+def attack_seconds(count: int) -> float:
+    """Return the estimated seconds of an attack on this many images."""
+    return estimates.here(SECONDS_PER_IMAGE * count)
 
 
 def start_attack(data: LogitSet, count: int) -> None:
@@ -53,15 +62,17 @@ def start_attack(data: LogitSet, count: int) -> None:
             attacked[start:stop] = True
             publish((found, attacked))
 
-    studies.start(data, KIND, f"Attack {count} digits", compute, {"images": count})
+    studies.start(data, KIND, f"Attack {count} digits", compute, {"images": count}, attack_seconds(count))
 
 
 def chunk_run(run: Run, start: int, stop: int, count: int) -> Run:
-    """Return the part of a run that is one chunk; its messages name the images."""
-    part, report = run.part(start / count, stop / count), run.progress
-    if report is not None:
-        part.progress = lambda fraction, text: report(fraction, f"Images {start + 1} to {stop} of {count}: {text}")
-    return part
+    """Return the part of a run that is one chunk; its messages name the images, and its progress is that of time."""
+
+    def report(fraction: float, text: str) -> None:
+        done = start + (stop - start) * fraction**SEARCHES_END_EARLY
+        run.tick(done / count, f"Images {start + 1} to {stop} of {count}: {text}")
+
+    return Run(report, run.cancel)
 
 
 def attack_controls(data: LogitSet) -> tuple[Any, Any] | None:
@@ -83,6 +94,7 @@ def attack_controls(data: LogitSet) -> tuple[Any, Any] | None:
         if st.button("Attack now", type="primary", key="run-attack", shortcut="Ctrl+Enter", disabled=busy):
             start_attack(data, count)
             st.rerun()
+        note(estimates.about(attack_seconds(count)), width="content")
         study = studies.find(data, KIND)
         if study is None:
             if busy:

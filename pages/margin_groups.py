@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from pages.shared import cache, charts, chosen_on_test, datasets, leaderboard, navigation, session, tables
+from pages.shared import cache, charts, chosen_on_test, datasets, estimates, leaderboard, navigation, session, tables
 from pages.shared.components import IN_URL, empty_state, parse_numbers, plain_text, python_code
 from pages.shared.glossary import note, say
+from pages.shared.urls import DEFAULT_SEEDS
 from pages.shared.verdicts import margin_group_verdict
 from smart_core import Evaluation
 from smart_core.analysis.margin_groups import (
@@ -27,6 +28,7 @@ from smart_core.formatting import percent, plural
 navigation.enter()
 
 MAX_EDGES = 20
+FITTED_HERE = ("ts", "smart")
 
 
 class Edges(NamedTuple):
@@ -115,8 +117,9 @@ if fitting:
     st.info("Fitting. Finished methods appear here.")
 elif len(evaluations) == 1:
     text = "Nothing is fitted yet. Fit two methods to see what they change."
-    if empty_state(text, "Fit TS and SMART", "fit-two", shortcut="Ctrl+Enter"):
-        leaderboard.fit(data, ["ts", "smart"], bins=bins)
+    takes = estimates.rows_text(data, FITTED_HERE, DEFAULT_SEEDS)
+    if empty_state(text, "Fit TS and SMART", "fit-two", shortcut="Ctrl+Enter", takes=takes):
+        leaderboard.fit(data, FITTED_HERE, bins=bins)
         st.rerun()
 
 second = evaluations[after] if after != before else None

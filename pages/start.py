@@ -56,20 +56,21 @@ def split_controls() -> None:
     split = session.current().splits.get(key)
     keys = [f"start-{name}-{key}" for name in ("by-hand", "share", "seed")]
 
+    share, seed = (50, 0) if split is None else (round(100 * split.fraction), split.seed)
+
     def apply() -> None:
-        custom, share, seed = (st.session_state[name] for name in keys)
-        if custom:
-            session.current().splits[key] = Split(share / 100, int(seed))
+        if st.session_state[keys[0]]:
+            chosen_share, chosen_seed = (st.session_state.get(*each) for each in ((keys[1], share), (keys[2], seed)))
+            session.current().splits[key] = Split(chosen_share / 100, int(chosen_seed))
         else:
             session.current().splits.pop(key, None)
 
-    off = split is None
-    share, seed = (50, 0) if split is None else (round(100 * split.fraction), split.seed)
     with st.container(border=True, key="split"):
-        st.toggle("Custom split", not off, key=keys[0], on_change=apply)
+        st.toggle("Custom split", split is not None, key=keys[0], on_change=apply)
         note("Pools validation and test and splits them again, stratified by class. Each split keeps its own fits.")
-        st.slider("Validation share in %", *SPLIT_PERCENT, share, 5, key=keys[1], on_change=apply, disabled=off)
-        st.number_input("Seed of the split", 0, MAX_SPLIT_SEED, seed, key=keys[2], on_change=apply, disabled=off)
+        if split is not None:
+            st.slider("Validation share in %", *SPLIT_PERCENT, share, 5, key=keys[1], on_change=apply)
+            st.number_input("Seed of the split", 0, MAX_SPLIT_SEED, seed, key=keys[2], on_change=apply)
 
 
 def sample_cards() -> None:

@@ -62,8 +62,15 @@ def fit(key: str, indicator: str, bins: int) -> None:
             publish(fits)
 
     label = INDICATORS[indicator].label.lower()
-    estimate = estimates.fits(data, "smart", DEFAULT_SEEDS)
+    estimate = fit_seconds(data, indicator)
     studies.start(data, kind(indicator), f"Fit SMART on the {label}", compute, settings, estimate, key)
+
+
+def fit_seconds(data: LogitSet, indicator: str) -> float:
+    """Return the estimated seconds of `fit`."""
+    if on_compare(indicator):
+        return sum(map(sum, estimates.rows(data, ["ts", "smart"], DEFAULT_SEEDS)))
+    return estimates.fits(data, "smart", DEFAULT_SEEDS, settings={"indicator": indicator})
 
 
 def fits_of(data: LogitSet, indicator: str) -> list[Calibrator]:
@@ -138,7 +145,8 @@ label = INDICATORS[indicator].label.lower()
 if idle:
     text = f"SMART on the {label} is not fitted yet on {plain_text(join_words(list(idle)))}."
     action = "Fit TS and SMART" if on_compare(indicator) else f"Fit SMART on the {label}"
-    if empty_state(text, action, "fit-curve", shortcut="Ctrl+Enter"):
+    takes = estimates.about(sum(fit_seconds(each, indicator) for each in idle.values()))
+    if empty_state(text, action, "fit-curve", shortcut="Ctrl+Enter", takes=takes):
         for title in idle:
             fit(keys[title], indicator, bins)
         st.rerun()

@@ -27,11 +27,15 @@ def python_code(code: str) -> None:
         st.code(f"{datasets.load_code()}{code.rstrip()}\n", language="python")
 
 
-def empty_state(text: str, action: str, key: str, *, shortcut: str | None = None) -> bool:
-    """Say why there is nothing to see yet and offer one action; return whether it was clicked."""
+def empty_state(text: str, action: str, key: str, *, shortcut: str | None = None, takes: str = "") -> bool:
+    """Say why there is nothing to see yet and offer one action, which takes so long; return whether it was clicked."""
     with st.container(border=True, key=f"empty-{key}"):
         st.markdown(text)
-        return st.button(action, type="primary", key=key, shortcut=shortcut)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            clicked = st.button(action, type="primary", key=key, shortcut=shortcut)
+            if takes:
+                st.caption(takes, width="content")
+    return clicked
 
 
 def parse_numbers(text: str) -> list[float]:

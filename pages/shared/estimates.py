@@ -26,21 +26,26 @@ def _factor() -> float:
     return machine_factor()
 
 
+def here(reference_seconds: float) -> float:
+    """Return the estimated seconds of what takes this long on the reference machine."""
+    return reference_seconds * _factor()
+
+
 def rows(data: LogitSet, methods: Sequence[str], seeds: int) -> tuple[list[float], list[float]]:
     """Return the estimated seconds of leaderboard rows: their point values, and their intervals."""
-    fits, here = session.current().fits, session.current()
+    own = session.current()
     found = []
     for id in methods:
-        settings = {"device": "auto", **here.settings.get(id, {})}
-        cached = sum(fit_key(data, id, settings, seed) in fits for seed in seeds_for(id, seeds))
-        found.append([seconds * _factor() for seconds in row_seconds(id, data, seeds, cached=cached)])
+        settings = {"device": "auto", **own.settings.get(id, {})}
+        cached = sum(fit_key(data, id, settings, seed) in own.fits for seed in seeds_for(id, seeds))
+        found.append([here(seconds) for seconds in row_seconds(id, data, seeds, cached=cached)])
     values, intervals = (list(column) for column in zip(*found, strict=True))
     return values, intervals
 
 
 def rows_text(data: LogitSet, methods: Sequence[str], seeds: int) -> str:
     """Return the estimate of rows as text: `about 12 s`."""
-    return f"about {duration(sum(map(sum, rows(data, methods, seeds))))}" if methods else ""
+    return about(sum(map(sum, rows(data, methods, seeds)))) if methods else ""
 
 
 def fits(
@@ -59,7 +64,7 @@ def fits(
     size = len(data.validation) if samples is None else samples
     evaluations = sum(evaluation_seconds(id, data, each) for each in targets or [len(data.test)])
     batched = BATCHED if id == "smart" and not (samples or targets or settings) else 1.0
-    return number * batched * (fit_seconds(id, size, data.classes, settings) + evaluations) * _factor()
+    return here(number * batched * (fit_seconds(id, size, data.classes, settings) + evaluations))
 
 
 def objectives(data: LogitSet, seeds: int) -> tuple[int, float]:
@@ -80,9 +85,14 @@ def indicators(data: LogitSet, seeds: int) -> tuple[int, float]:
 def simulated(methods: Sequence[str], sizes: Sequence[int], classes: int, seeds: int, tested: int) -> float:
     """Return the estimated seconds of fits on simulated samples, each evaluated on `tested` of them."""
     one = sum(fit_seconds(id, size, classes) for id in methods for size in sizes)
-    return seeds * _factor() * (one + len(methods) * len(sizes) * 1e-6 * tested * (1 + classes / 50))
+    return here(seeds * (one + len(methods) * len(sizes) * 1e-6 * tested * (1 + classes / 50)))
+
+
+def about(seconds: float) -> str:
+    """Return estimated seconds as text: `about 12 s`."""
+    return f"about {duration(seconds)}"
 
 
 def text(number: int, seconds: float) -> str:
     """Return the cost of a study: `24 fits, about 7 s.`"""
-    return f"{plural(number, 'fit')}, about {duration(seconds)}."
+    return f"{plural(number, 'fit')}, {about(seconds)}."

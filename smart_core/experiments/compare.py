@@ -260,7 +260,7 @@ def summarise(
         comparison.notices.append(f"Too many classes for the paired test of {label}, so no method is called tied.")
         return comparison
     try:
-        verdict = compare_all(metric, typical, bins=bins)
+        verdict = compare_all(metric, typical, bins=bins, best=comparison.best)
     except Exception as error:  # a test that fails must not cost the finished fits
         comparison.notices.append(f"No paired test of {label}: {failure(error)}")
         return comparison

@@ -153,7 +153,8 @@ class _Choice:
 
     def ties(self, ids: Sequence[str], metric: str) -> Mapping[str, bool]:
         """Which methods the test cannot tell from the best of them."""
-        return compare_all(metric, {id: self.typical[id] for id in ids}, bins=self.bins).tied_with_best
+        best = min(ids, key=lambda id: METRICS[metric].sort_key(self.rows[id].mean(metric)))
+        return compare_all(metric, {id: self.typical[id] for id in ids}, bins=self.bins, best=best).tied_with_best
 
     def not_beaten(self, ids: Sequence[str]) -> list[str]:
         """Step 3: those tied with the lowest NLL and the lowest Brier score; where none is both, the NLL decides."""

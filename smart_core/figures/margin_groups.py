@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -47,6 +48,8 @@ FEW, FEW_SHARE = 10, 0.02
 """Bins of a panel with fewer samples, or a smaller share of the group, are faded points off the line."""
 NARROWEST = 0.004
 """The shortest range of confidence that a panel zooms to."""
+STEPS = (0.5, 0.25, 0.2, 0.1, 0.05, 0.04, 0.02, 0.01, 0.005, 0.004, 0.002, 0.001, 0.0005)
+"""Distances between the ticks of a panel. It takes the longest that gives two, and so has at most four."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +121,9 @@ def margin_group_grid(
         for trace in (corner, *sorted(traces, key=lambda trace: trace.fill != "toself")):
             figure.add_trace(trace, row=row, col=column)
         span = _range(sides, number)
-        figure.update_xaxes(range=span, row=row, col=column)
-        figure.update_yaxes(range=span, row=row, col=column)
+        axis: dict[str, Any] = {"range": span, "tick0": 0, "dtick": _step(*span)}
+        figure.update_xaxes(**axis, row=row, col=column)
+        figure.update_yaxes(**axis, row=row, col=column)
     _grid_layout(figure, rows, wide, len(panels))
     lay_out(figure, look, total, "margin-groups")
     return Chart(figure, _grid_alt(sides), joined([_grid_table(side) for side in sides]), "margin-groups")
@@ -177,6 +181,10 @@ def _range(sides: Sequence[_Side], number: int) -> list[float]:
     return [max(least - room, -0.02), most + room]
 
 
+def _step(low: float, high: float) -> float:
+    return next((step for step in STEPS if math.floor(high / step) > math.ceil(low / step)), STEPS[-1])
+
+
 def _traces(side: _Side, number: int) -> list[go.Scatter]:
     """A group's line with its band, or with error bars where it is a single point, and its faded points."""
     cells, name, look = side.cells, side.label, side.look
@@ -217,7 +225,7 @@ def _traces(side: _Side, number: int) -> list[go.Scatter]:
 
 
 def _grid_layout(figure: go.Figure, rows: int, columns: int, groups: int) -> None:
-    ticks: dict[str, Any] = {"nticks": 3, "tickformat": ".2~%", "tickfont_size": 12, "tickangle": 0}
+    ticks: dict[str, Any] = {"tickformat": ".2~%", "tickfont_size": 12, "tickangle": 0}
     figure.update_xaxes(**ticks)
     figure.update_yaxes(**ticks)
     for column in range(1, columns + 1):

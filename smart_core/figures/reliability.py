@@ -76,7 +76,7 @@ def reliability_diagram(curves: Sequence[Curve], **look: Unpack[Look]) -> Chart:
 def _panels(look: Look, bands: Sequence[go.Scatter]) -> go.Figure:
     """The diagonal and the bands in the upper of two panels."""
     first = diagonal(look.get("dark", False), "perfectly calibrated", 1.2)
-    return panels().add_traces([first, *bands], rows=1, cols=1)
+    return panels(spacing=0.07).add_traces([first, *bands], rows=1, cols=1)
 
 
 def _axes(figure: go.Figure, crowd: Crowd, counted: str, top: float, look: Look, uirevision: str) -> None:

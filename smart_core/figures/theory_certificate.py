@@ -30,9 +30,9 @@ def certificate_chart(certificates: Mapping[str, Certificate], **look: Unpack[Lo
     figure = go.Figure()
     for label, color, names, values in (
         ("H", SERIES[1].color, theorem, [one.h for one in found]),
-        ("H_bin", SERIES[0].color, bin_means, [one.bin_mean for one in found]),
-        ("ε_agg", SERIES[3].color, bin_means, [one.eps_agg for one in found]),
-        ("2 or 3 B_λ", ink(dark).quiet, both, [factor * one.b for one in found for factor in (2, 3)]),
+        ("H<sub>bin</sub>", SERIES[0].color, bin_means, [one.bin_mean for one in found]),
+        ("ε<sub>agg</sub>", SERIES[3].color, bin_means, [one.eps_agg for one in found]),
+        ("2 or 3 B<sub>λ</sub>", ink(dark).quiet, both, [factor * one.b for one in found for factor in (2, 3)]),
     ):
         hover = f"{label} %{{x:.4f}}<extra>%{{y}}</extra>"
         bar = {"color": color, "line": {"width": 0}}

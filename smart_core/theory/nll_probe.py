@@ -139,7 +139,10 @@ class Estimate:
         return cls(float(contributions.mean()), float(contributions.std() / math.sqrt(n)))
 
     def __str__(self) -> str:
-        return f"{decimal(self.value, '.2e')} ± {decimal(self.error, '.0e')}"
+        if not 1e-6 < self.error < math.inf:
+            return f"{decimal(self.value, '.2e')} ± {decimal(self.error, '.0e')}"
+        digits = max(0, -math.floor(math.log10(self.error)))  # the error has one significant digit
+        return f"{decimal(self.value, f'.{digits}f')} ± {decimal(self.error, f'.{digits}f')}"
 
 
 def local_terms(logits: ArrayLike, labels: ArrayLike, temperature: ArrayLike) -> LocalTerms:

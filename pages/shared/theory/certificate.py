@@ -8,9 +8,8 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import cache, charts
-from pages.shared.components import plain_text
 from pages.shared.theory.fits import evaluations
-from pages.shared.theory.symbols import meaning
+from pages.shared.theory.symbols import meaning, typeset
 from smart_core import LogitSet
 from smart_core.figures.theme import style
 from smart_core.figures.theory_certificate import certificate_chart
@@ -36,15 +35,13 @@ def step_line(step: Step) -> str:
     terms = " + ".join(f"{term:.4f}" for term in step.terms)
     right = terms if len(step.terms) == 1 else f"{terms} = {step.right:.4f}"
     mark = "✓" if step.holds else "**✗ violated**"
-    return f"- {mark} {step.source}: {plain_text(step.statement)}  \n  {step.left:.4f} ≤ {right}"
+    return f"- {mark} {step.source}: {typeset(step.statement)}  \n  {step.left:.4f} ≤ {right}"
 
 
 def view(data: LogitSet, look: dict[str, Any]) -> str:
     """Draw the view and return its Python code."""
-    st.markdown(
-        "The paper bounds the smooth calibration error (smCE) by its training objective plus the kernel's bias B_λ. "
-        "Here is every term on the test samples, computed exactly or by quadrature."
-    )
+    text = "The paper bounds the smooth calibration error (smCE) by its training objective plus the kernel's bias B_λ. "
+    st.markdown(typeset(f"{text}Here is every term on the test samples, computed exactly or by quadrature."))
     with st.container(horizontal=True):
         sigma = st.select_slider("Sigma", SIGMAS, 0.05, key="theory-sigma", persist_state="session", width=260)
         delta = st.select_slider("Delta", DELTAS, 0.001, key="theory-delta", persist_state="session", width=260)
@@ -54,18 +51,19 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         f"{labels[id]}: {step.statement}" for id, each in found.items() for step in each.steps() if not step.holds
     ]
     if violated:
-        st.error(f"Violated: {'; '.join(violated)}.")
+        st.error(typeset(f"Violated: {'; '.join(violated)}."))
     else:
         terms = meaning("smCE", "H", "ε_agg", "B_λ", "λ", "σ", "δ", "a", "p")
         st.markdown(f"##### Every inequality of the chain holds for {join_words(list(labels.values()))}.", help=terms)
     charts.show(certificate_chart(found, **look), "certificate")
     one = next(iter(found.values()))
     simple = f", {one.b_simple:.4f} by 1.339 / √λ" if one.b_simple is not None else ""
-    st.caption(
+    text = (
         f"λ = 1 / (2 σ²) = {one.scale:g}. B_λ is {one.b:.4f} exactly, {one.b_closed:.4f} by the closed form{simple}. "
         "Label noise is E|a − p| of a perfectly calibrated model with these confidences. H and ε_agg contain it, and "
         "no calibrator can remove it, so the bounds are loose and do not rank methods."
     )
+    st.caption(typeset(text))
     tightest, least = min(found, key=lambda id: found[id].h), min(found, key=lambda id: found[id].smce)
     if tightest != least:
         a, b = found[tightest], found[least]

@@ -155,10 +155,6 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
     loss, rise, base = nll_derivative(terms, chosen), growth(terms, chosen, probe), witness(terms, probe)
     terms_help = meaning("s", "C", "ψ", "c", "a", "p")
     st.markdown(f"##### {direction_verdict(low, high, loss, rise, base)}", help=terms_help)
-    st.markdown(
-        f"dNLL/ds = {loss}, d|witness|/ds = {rise} (± one standard error). The witness is {base}; "
-        f"{int(chosen.sum()):,} of {len(terms):,} test samples are in the slice."
-    )
     left, right = st.columns(2)
     with left:
         st.markdown("**Contribution of each margin.** Drag across the chart to choose the slice.")
@@ -167,7 +163,11 @@ def view(data: LogitSet, look: dict[str, Any]) -> str:
         st.markdown("**All test samples while the slice is scaled**")
         path = path_of(data.content_hash, name, low, high, probe, data, t, chosen)
         charts.show(path_chart(path, loss.value, rise.value, **look), "path")
-    st.caption("The paper's statement is about NLL and the witness. smCE, the largest witness, is drawn beside them.")
+    st.caption(
+        f"dNLL/ds = {loss}, d|witness|/ds = {rise} (± one standard error). The witness is {base}; "
+        f"{int(chosen.sum()):,} of {len(terms):,} test samples are in the slice. The paper's statement is about NLL "
+        "and the witness. smCE, the largest witness, is drawn beside them."
+    )
     condition.draw(two_slice(terms, chosen, underconfident_range(terms, chosen, (start, stop)), probe))
     return f"""
 from smart_core.theory.nll_probe import Plateau, growth, local_terms, nll_derivative

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pages.shared.components import plain_text
 
 MEANINGS = {
@@ -31,7 +33,24 @@ MEANINGS = {
 """Symbol -> its meaning."""
 
 
+_SUBSCRIPT = re.compile(r"(?<![A-Za-z])([A-Za-zΔ-ω])_([A-Za-zα-ω]+)")
+
+
+def typeset(text: str) -> str:
+    """Return a text with its indexed symbols, written as `B_λ`, set as formulas.
+
+    >>> print(typeset("H ≤ H_bin + B_λ"))
+    H ≤ $H_\\text{bin}$ + $B_λ$
+    """
+    return _SUBSCRIPT.sub(lambda found: f"${found[1]}_{_index(found[2])}$", text)
+
+
+def _index(name: str) -> str:
+    return name if len(name) == 1 else f"\\text{{{name}}}"
+
+
 def meaning(*symbols: str) -> str:
     """Return the tooltip that explains these symbols, one per line."""
-    lines = [f"- **{plain_text(symbol)}**: {plain_text(MEANINGS[symbol])}" for symbol in symbols]
+    names = [typeset(symbol).replace("*", r"\*") for symbol in symbols]
+    lines = [f"- **{name}**: {plain_text(MEANINGS[each])}" for name, each in zip(names, symbols, strict=True)]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.shared.theory.symbols import meaning
+from pages.shared.theory.symbols import meaning, typeset
 from smart_core.formatting import decimal, join_words
 from smart_core.theory.two_slice import GROUPS, TwoSlice, counterexample
 
@@ -16,19 +16,20 @@ def draw(found: TwoSlice) -> None:
     """Draw the verdict, the table of terms, and on request a counterexample."""
     terms = meaning("J_O, J_U", "ρ_O, ρ_U", "μ_O, μ_U", "γ_min, γ_max", "Δ_G", "ε", "c", "a", "p", "m", "T")
     st.subheader("The two-slice condition", help=terms)
-    (st.error if found.contradicted else st.markdown)(f"##### {condition_verdict(found)}")
-    st.markdown(condition_table(found))
-    st.caption(
+    (st.error if found.contradicted else st.markdown)(f"##### {typeset(condition_verdict(found))}")
+    st.markdown(typeset(condition_table(found)))
+    text = (
         "J_O is the probe's range, J_U the most underconfident range beside it. Outcomes estimate the unknown "
         "P(Y = M | X). The paper's step from mean gaps to the derivative needs gaps of one sign within each range; the "
         "weighted bound does not. The baseline bound is about the slice's part of the witness; the paper states it for "
         "the whole witness, whose sign samples outside the slice may change."
     )
+    st.caption(typeset(text))
     if st.toggle("Show a counterexample: the condition is met, and NLL rises", key="theory-counterexample"):
         bad = counterexample()
         groups = [f"{count} at p = {p:g} of which {hits} are correct" for p, count, hits in GROUPS]
-        st.warning(condition_verdict(bad))
-        st.markdown(f"Samples of two classes with T = 1: {join_words(groups)}.\n\n{condition_table(bad)}")
+        st.warning(typeset(condition_verdict(bad)))
+        st.markdown(f"Samples of two classes with T = 1: {join_words(groups)}.\n\n{typeset(condition_table(bad))}")
 
 
 def condition_verdict(found: TwoSlice) -> str:

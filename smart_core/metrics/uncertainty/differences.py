@@ -125,9 +125,15 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def compare_all(
-    metric: str, evaluations: Mapping[str, Evaluated], bins: int = 15, seed: int = 0, level: float = 0.95
+    metric: str,
+    evaluations: Mapping[str, Evaluated],
+    bins: int = 15,
+    seed: int = 0,
+    level: float = 0.95,
+    *,
+    best: str | None = None,
 ) -> Verdict:
-    """Compare each evaluation with the one that has the best plug-in value, with Holm-adjusted p-values.
+    """Compare each evaluation with `best`, by default that of the best plug-in value, with Holm-adjusted p-values.
 
     Holm keeps the probability of calling any tie a difference at 1 - level for a reference chosen in advance. Here the
     same data choose the reference, which favours it: "tied" is safe, but a barely significant difference may not be.
@@ -143,7 +149,8 @@ def compare_all(
     if len(names) == 1:
         return Verdict(names[0], {}, {}, {names[0]: True})
     sign = -1.0 if metric == "accuracy" else 1.0
-    best = min(names, key=lambda name: sign * plug_in(metric, evaluations[name], bins))
+    if best is None:
+        best = min(names, key=lambda name: sign * plug_in(metric, evaluations[name], bins))
     differences = {
         name: paired_difference(metric, evaluations[name], evaluations[best], bins=bins, level=level, seed=seed)
         for name in names
