@@ -22,6 +22,7 @@ from smart_core.experiments.results import OverSeeds, json_value
 from smart_core.experiments.running import Fit, Settings, failure, fit_method, seeds_for, unavailable
 from smart_core.experiments.streaming import CLASSWISE_UP_TO, evaluate_all, evaluate_one
 from smart_core.metrics.classwise import ClasswiseCells
+from smart_core.metrics.summed import SummedEvaluation
 from smart_core.metrics.uncertainty import Floor, Interval, interval, noise_floor
 from smart_core.progress import Run, attempt
 
@@ -173,7 +174,7 @@ def point_values(
         row.calibrators.append(fit.calibrator)
         row.evaluations.append(bounded(evaluation, seed))
         for name, metric in {**METRICS, **DETAILS}.items():
-            value = _or_notice(partial(metric.value, evaluation, bins), f"No {metric.label}", row.notices)
+            value = _or_notice(partial(evaluation.metric, name, bins), f"No {metric.label}", row.notices)
             row.values.setdefault(name, []).append(math.nan if value is None else value)
         # now, because only the first seed's classwise sums are kept
         _measure(row, evaluation, intervals, bins, span.part(FITTED, 1.0))
@@ -299,13 +300,18 @@ def _measure(
         label, floor = METRICS[name].label, None
         run.tick(number / len(intervals), f"{row.label}: interval of {label}")
         if name in CALIBRATION_ERRORS:
-            compute = partial(noise_floor, name, evaluation, bins=bins)
+            if isinstance(evaluation, SummedEvaluation):
+                compute = partial(evaluation.floor, name)
+            else:
+                compute = partial(noise_floor, name, evaluation, bins=bins)
             floor = _or_notice(compute, f"No floor of {label}", row.notices)
             if floor is not None:
                 row.floor.setdefault(name, floor)
-        ends = _or_notice(
-            partial(interval, name, evaluation, bins=bins, floor=floor), f"No interval of {label}", row.notices
-        )
+        if isinstance(evaluation, SummedEvaluation):
+            measure = partial(evaluation.interval, name, floor=floor)
+        else:
+            measure = partial(interval, name, evaluation, bins=bins, floor=floor)
+        ends = _or_notice(measure, f"No interval of {label}", row.notices)
         if ends is not None:
             intervals[name].append(ends)
 

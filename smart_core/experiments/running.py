@@ -18,7 +18,7 @@ from smart_core.calibrators.base import EVERY_CLASS, REDUCED, TWO_CLASSES, Calib
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError
-from smart_core.evaluation import METRICS, Evaluation
+from smart_core.evaluation import Evaluation
 from smart_core.experiments.cost import BATCHED, evaluation_seconds, fit_seconds
 from smart_core.experiments.smart_batch import Metrics, SmartBatch
 from smart_core.experiments.smart_batch import Settings as Settings
@@ -272,7 +272,7 @@ def _do_in_passes(
 def _values(evaluation: Evaluation | Exception, table: SeedTable, bins: int) -> Metrics | Exception:
     if isinstance(evaluation, Exception):
         return evaluation
-    return {name: METRICS[name].value(evaluation, bins) for name in table.metrics}
+    return {name: evaluation.metric(name, bins) for name in table.metrics}
 
 
 def _do_together(jobs: Sequence[Job], batch: SmartBatch, run: Run) -> Iterator[Job]:
@@ -314,4 +314,4 @@ def _fit(job: Job, data: LogitSet, seed: int, device: str, run: Run) -> Fit:
 
 def _metrics(job: Job, calibrator: Calibrator, target: Part, bins: int, run: Run) -> Metrics:
     evaluation = evaluate_one(calibrator, target, bins=bins, run=Run(cancel=run.cancel))
-    return {name: METRICS[name].value(evaluation, bins) for name in job.table.metrics}
+    return {name: evaluation.metric(name, bins) for name in job.table.metrics}

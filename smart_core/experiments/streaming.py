@@ -8,18 +8,23 @@ for bit, whatever the number of workers and wherever they run.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Part
 from smart_core.device import one_thread, rows_per_chunk
+from smart_core.errors import SmartError
 from smart_core.evaluation import Collector, Evaluation, evaluate, joined
 from smart_core.experiments.compiled_rows import CompiledRows, takes
 from smart_core.experiments.executors import in_order
+from smart_core.formatting import plural
 from smart_core.metrics.classwise import ClasswiseHistogram
+from smart_core.metrics.summed import SamplePiece, SampleSums
 from smart_core.progress import Run, attempt
 
 CLASSWISE_UP_TO = 10_000
@@ -29,6 +34,8 @@ VECTORS_BYTES = 1 << 30
 """What the evaluations of one pass may take; more calibrators need more passes."""
 BYTES_PER_SAMPLE = 37
 """Of an evaluation's vectors."""
+SUMMED_ABOVE = 100_000_000
+"""Samples times calibrators of a pass from which their evaluations are sums, without vectors: 3.7 GB of these."""
 
 Evaluated = Evaluation | Exception
 
@@ -40,7 +47,7 @@ def evaluate_all(
 
     A part in memory is evaluated by one calibrator after the other, a lazy one in one pass for all. Its evaluations
     have classwise sums without random groups, so that its classwise ECE has no interval; above `CLASSWISE_UP_TO`
-    classes they have none.
+    classes they have none. Above `SUMMED_ABOVE` samples of all calibrators together, they are `SummedEvaluation`.
     """
     run = run or Run()
     if not isinstance(part, LazyPart):
@@ -48,16 +55,17 @@ def evaluate_all(
             attempt(partial(evaluate, calibrator, part, bins=bins, classwise=classwise, run=span))
             for calibrator, span in run.each(calibrators)
         ]
-    found: list[list[Evaluated]] = [[] for _ in calibrators]
+    summed = len(part) * len(calibrators) > SUMMED_ABOVE
+    found: list[_Joined | _Summed] = [_Summed(bins) if summed else _Joined() for _ in calibrators]
     kept = bins if classwise and part.classes <= CLASSWISE_UP_TO else None
     ranges = part.ranges(0, len(part))
     pieces = (part.span(rows.start, rows.stop) for rows in ranges)
     words = f"reading {len(part):,} rows of {len(part.rows.shards):,} shards"
-    with closing(in_order(partial(_range, calibrators, kept), pieces, run, words, len(ranges))) as results:
+    with closing(in_order(partial(_range, calibrators, kept, summed), pieces, run, words, len(ranges))) as results:
         for result in results:
-            for pieces_of_one, piece in zip(found, result, strict=True):
-                pieces_of_one.append(piece)
-    return [_whole(each) for each in found]
+            for whole, piece in zip(found, result, strict=True):
+                whole.add(piece)
+    return [each.result() for each in found]
 
 
 def evaluate_one(
@@ -77,12 +85,45 @@ def passes(calibrators: Sequence[Calibrator], part: Part) -> Iterator[slice]:
         yield slice(start, start + most)
 
 
-def _whole(pieces: Sequence[Evaluated]) -> Evaluated:
-    error = next((piece for piece in pieces if isinstance(piece, Exception)), None)
-    return error or joined([piece for piece in pieces if isinstance(piece, Evaluation)])
+class _Joined:
+    """The vectors of all ranges, joined in their order; the first error takes their place."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Evaluation] = []
+        self.error: Exception | None = None
+
+    def add(self, piece: Any) -> None:
+        if isinstance(piece, Exception):
+            self.error = self.error or piece
+        else:
+            self.pieces.append(piece)
+
+    def result(self) -> Evaluated:
+        return self.error or joined(self.pieces)
 
 
-def _range(calibrators: Sequence[Calibrator], bins: int | None, part: LazyPart) -> list[Evaluated]:
+class _Summed:
+    """The sums of all ranges."""
+
+    def __init__(self, bins: int) -> None:
+        self.sums = SampleSums(bins)
+        self.error: Exception | None = None
+
+    def add(self, piece: Any) -> None:
+        if isinstance(piece, Exception):
+            self.error = self.error or piece
+            return
+        try:
+            self.sums.add(piece)
+        except OSError as error:
+            problem = f"the sums of {plural(self.sums.samples, 'row')} cannot be written to {tempfile.gettempdir()}"
+            raise SmartError(f"{problem} ({error.strerror or error})", "set TMPDIR to a disk with more room") from error
+
+    def result(self) -> Any:
+        return self.error or self.sums.evaluation()
+
+
+def _range(calibrators: Sequence[Calibrator], bins: int | None, summed: bool, part: LazyPart) -> list[Any]:
     """What a worker does: the evaluations of every calibrator on a range of rows."""
     found: list[Collector | Exception] = [
         Collector(calibrator, None if bins is None else ClasswiseHistogram(part.classes, bins))
@@ -99,7 +140,8 @@ def _range(calibrators: Sequence[Calibrator], bins: int | None, part: LazyPart) 
                     error = attempt(add or partial(_add, collector, logits, labels))
                     if error is not None:
                         found[number] = error
-    return [each.evaluation() if isinstance(each, Collector) else each for each in found]
+    whole = [each.evaluation() if isinstance(each, Collector) else each for each in found]
+    return [SamplePiece.of(each) if summed and isinstance(each, Evaluation) else each for each in whole]
 
 
 def _add_compiled(collector: Collector, rows: CompiledRows) -> None:

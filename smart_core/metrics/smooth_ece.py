@@ -92,7 +92,7 @@ def smece(confidence: Values, correct: Values, sigma: float | None = None) -> fl
     0.1
     """
     points, mass = residual_mass(confidence, correct)
-    return _fixed_point(points, mass) if sigma is None else _smoothed_size(points, mass, _positive(sigma))
+    return smece_from_residuals(points, mass) if sigma is None else _smoothed_size(points, mass, _positive(sigma))
 
 
 def _positive(sigma: float) -> float:
@@ -128,8 +128,10 @@ def _sum_over_clusters(points: Vector, mass: Vector, sigma: float) -> float:
     return size
 
 
-def _fixed_point(points: Vector, mass: Vector) -> float:
-    """Return the sigma with smECE_sigma = sigma: smECE falls as sigma grows, so the root is unique.
+def smece_from_residuals(points: Vector, mass: Vector) -> float:
+    """Return SmoothECE of residual `mass` at rising `points` (see `residual_mass`): the sigma with smECE_sigma = sigma.
+
+    smECE falls as sigma grows, so the root is unique.
 
     |sum of mass| <= smECE_sigma <= sum of |mass|. Grids are tried from coarse to fine until one resolves the root;
     below the finest (sigma < 6e-5) it is sought cluster by cluster.

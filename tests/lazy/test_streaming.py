@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from smart_core.evaluation import evaluate
 from smart_core.experiments import streaming
 from smart_core.experiments.executors import scheduler
 from smart_core.experiments.streaming import evaluate_all, passes
+from smart_core.metrics.summed import SummedEvaluation
 from tests.lazy.shards import LABELS, LOGITS, write
 from tests.lazy.test_compiled_rows import assert_same_evaluation
 
@@ -42,7 +45,7 @@ def test_a_pass_is_exact_for_any_number_of_workers(data: sc.LogitSet, whole: sc.
     fits = ready(whole.validation)
     with scheduler("threads", workers):
         found = evaluate_all(fits, data.test)
-        alone = streaming._range(fits, 15, data.test)
+        alone = streaming._range(fits, 15, False, data.test)
     for fit, evaluation, one_range in zip(fits, found, alone, strict=True):
         for name in VECTORS:
             np.testing.assert_array_equal(getattr(evaluation, name), getattr(one_range, name), err_msg=fit.label)
@@ -80,6 +83,28 @@ def test_compare_equals_compare_in_memory(data: sc.LogitSet, whole: sc.LogitSet)
                 width = np.ptp(row.ends(metric))
                 assert other.ends(metric) == pytest.approx(row.ends(metric), abs=1e-6 + 0.1 * width), (id, metric)
         assert "No interval of cwECE" in " ".join(other.notices)
+
+
+def test_very_many_rows_are_compared_by_sums(data: sc.LogitSet, whole: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
+    memory = sc.compare(whole, "vanilla,ts,vector", seeds=1)
+    monkeypatch.setattr(streaming, "SUMMED_ABOVE", 0)
+    found = sc.compare(data, "vanilla,ts,vector", seeds=1)
+    assert found.best == memory.best
+    for id, row in memory.available.items():
+        other = found.results[id]
+        (evaluation,) = other.evaluations
+        assert isinstance(evaluation, SummedEvaluation)
+        for metric in ("ece", "adaece", "cece", "nll", "brier", "accuracy", "smce", "smece"):
+            bound = evaluation.smooth_error_bound(metric) if metric in ("smce", "smece") else 0.0
+            assert other.values[metric] == pytest.approx(row.values[metric], abs=1e-6 + bound), (id, metric)
+            if metric != "cece":
+                width = np.ptp(row.ends(metric))
+                assert other.ends(metric) == pytest.approx(row.ends(metric), abs=1e-6 + 0.1 * width), (id, metric)
+        assert np.isnan(other.mean("aurc"))
+    assert "keeps sums" in " ".join(found.notices)
+    assert json.dumps(found.to_dict())
+    grid = sc.sensitivity(data, sigmas=[0.05], deltas=[0.001], seeds=1, settings={"epochs": 5})
+    assert np.isfinite(grid.mean("nll")).all()
 
 
 def test_compare_reads_the_shards_once_for_all_methods(data: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):

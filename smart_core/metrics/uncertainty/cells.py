@@ -11,7 +11,7 @@ for an accuracy p - mu_c / pi_c in cell c. An estimate from the labels would be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,31 +38,33 @@ def cell_index(metric: str, confidence: FloatArray, bins: int, *, fine: bool = F
     if metric == "smce":
         points = 81 if fine else 41
         return np.rint(p * (points - 1)).astype(np.int64), points
-    # finer than the kernel of a calibrated model, whose width goes as (variance of p - a, over N)^(1/3)
-    width = 0.4 * np.cbrt(max(float((p * (1 - p)).mean()), 1e-6) / p.size)
-    cells = 512 if fine else 256 if width < 1 / 128 else 128
+    cells = smece_cells(float((p * (1 - p)).mean()), p.size, fine)
     return np.minimum((p * cells).astype(np.int64), cells - 1), cells
+
+
+def smece_cells(variance: float, samples: int, fine: bool) -> int:
+    """Return the number of cells for SmoothECE, by the mean of p (1 - p).
+
+    They are finer than the kernel of a calibrated model, whose width goes as (variance of p - a, over N)^(1/3).
+    """
+    width = 0.4 * np.cbrt(max(variance, 1e-6) / samples)
+    return 512 if fine else 256 if width < 1 / 128 else 128
 
 
 @dataclass(frozen=True)
 class CellSums:
-    """Means over all N samples, each (C,): `share` P(c), `p` E[p; c], `p2` E[p^2; c] and `gap` D_c.
+    """Means over all N `samples`, each (C,): `share` P(c), `p` E[p; c], `p2` E[p^2; c] and `gap` D_c.
 
-    `index` and `residual` (N,) are kept for covariances. The cells of AdaECE move with the sample quantiles; coverage
-    does not suffer if they are taken for fixed.
+    `per_sample` are the cell and the residual of every sample, (N,) each, for covariances; empty if they are not known.
+    The cells of AdaECE move with the sample quantiles; coverage does not suffer if they are taken for fixed.
     """
 
-    index: IntArray
-    residual: Vector
+    samples: int
     share: Vector
     p: Vector
     p2: Vector
     gap: Vector
-
-    @property
-    def samples(self) -> int:
-        """Number of samples N."""
-        return self.residual.size
+    per_sample: tuple[IntArray, Vector] = field(default_factory=lambda: (np.zeros(0, np.int64), np.zeros(0)))
 
     @property
     def cells(self) -> int:
@@ -76,14 +78,15 @@ def cell_sums(metric: str, confidence: FloatArray, correct: Vector, bins: int) -
     p = confidence.astype(np.float64)
     r = p - correct
     share, mean_p, mean_p2, gap = (np.bincount(index, w, minlength=cells) / p.size for w in (None, p, p * p, r))
-    return CellSums(index, r, share, mean_p, mean_p2, gap)
+    return CellSums(p.size, share, mean_p, mean_p2, gap, (index, r))
 
 
 def joint_covariance(parts: list[CellSums]) -> Matrix:
     """Return N times the covariance of all cell sums of all parts, one after the other."""
 
     def between(a: CellSums, b: CellSums) -> Matrix:
-        products = np.bincount(a.index * b.cells + b.index, a.residual * b.residual, minlength=a.cells * b.cells)
+        (index, residual), (other_index, other) = a.per_sample, b.per_sample
+        products = np.bincount(index * b.cells + other_index, residual * other, minlength=a.cells * b.cells)
         return products.reshape(a.cells, b.cells) / a.samples - np.outer(a.gap, b.gap)
 
     return np.block([[between(a, b) for b in parts] for a in parts])

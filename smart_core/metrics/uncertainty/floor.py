@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from smart_core.metrics.arrays import Evaluated, MetricError, confidences, needed
@@ -18,7 +17,7 @@ from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.metrics.smooth_ece import smece_batch
 from smart_core.metrics.uncertainty.cells import cell_index
 from smart_core.metrics.uncertainty.classwise import calibrated_distribution
-from smart_core.types import FloatArray, Vector
+from smart_core.types import IntArray, Vector
 
 FLOOR_METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
 
@@ -51,43 +50,55 @@ def noise_floor(metric: str, evaluation: Evaluated, *, bins: int = 15, draws: in
         values = np.maximum(mean + sd * ndtri((np.arange(draws) + 0.5) / draws), 0.0)
         return Floor(mean, mean + 1.645 * sd, draws, values)
     check_bins(bins)
-    values = _calibrated_values(metric, confidences(needed(evaluation, "confidence", metric)), bins, draws, seed)
+    p = confidences(needed(evaluation, "confidence", metric))
+    return floor_of_cells(metric, p.astype(np.float64), *cell_index(metric, p, bins, fine=True), draws, seed)
+
+
+def floor_of_cells(
+    metric: str, p: Vector, index: IntArray, cells: int, draws: int, seed: int, weight: Vector | None = None
+) -> Floor:
+    """Return the floor of confidences in the cells of a metric, of which each counts `weight` times."""
+    values = _calibrated_values(metric, p, index.astype(np.int64), cells, draws, seed, weight)
     return Floor(float(values.mean()), float(np.quantile(values, 0.95)), draws, values)
 
 
-def _calibrated_values(metric: str, p: FloatArray, bins: int, draws: int, seed: int) -> Vector:
+def _calibrated_values(
+    metric: str, p: Vector, index: IntArray, cells: int, draws: int, seed: int, weight: Vector | None
+) -> Vector:
     """Return draws of the metric with labels drawn from the confidences."""
-    index, cells = cell_index(metric, p, bins, fine=True)
     groups = 1 if metric in ("smce", "smece") else 24
-    gap = _calibrated_gaps(p.astype(np.float64), index.astype(np.int64), cells, groups, draws, seed)
+    weight = np.ones(p.size) if weight is None else weight
+    gap = _calibrated_gaps(p, index, cells, groups, draws, seed, weight)
     if metric == "smce":
         return smce_batch(np.linspace(0, 1, cells), gap)
     if metric == "smece":
         return smece_batch(gap)
     if metric == "mce":
-        share = np.bincount(index, minlength=cells) / p.size
+        share = np.bincount(index, weight, minlength=cells) / weight.sum()
         return np.asarray((np.abs(gap[:, share > 0]) / share[share > 0]).max(axis=1))
     return np.asarray(np.abs(gap).sum(axis=1))
 
 
-def _calibrated_gaps(p: Vector, index: NDArray[np.int64], cells: int, groups: int, draws: int, seed: int) -> Vector:
+def _calibrated_gaps(
+    p: Vector, index: IntArray, cells: int, groups: int, draws: int, seed: int, weight: Vector
+) -> Vector:
     """Return draws (draws, cells) of the sum over each cell of (p - a) / N.
 
     Samples of nearly equal confidence are drawn together: each cell is cut into `groups` of neighbouring confidences,
     whose number of hits is binomial with their mean (the spread of p within a group is negligible).
     """
     order = np.lexsort((p, index))
-    sorted_index, sorted_p = index[order], p[order]
-    count = np.bincount(index, minlength=cells)
-    rank = np.arange(p.size) - np.repeat(np.cumsum(count) - count, count)
-    group = sorted_index * groups + rank * groups // np.maximum(count[sorted_index], 1)
-    size = np.bincount(group, minlength=cells * groups)
+    sorted_index, sorted_p, size_of = index[order], p[order], weight[order]
+    count = np.bincount(index, weight, minlength=cells)
+    rank = np.cumsum(size_of) - size_of - (np.cumsum(count) - count)[sorted_index]
+    group = sorted_index * groups + (rank * groups // np.maximum(count[sorted_index], 1)).astype(np.int64)
+    size = np.bincount(group, size_of, minlength=cells * groups).astype(np.int64)
     used = size > 0
-    total = np.bincount(group, weights=sorted_p, minlength=cells * groups)[used]
+    total = np.bincount(group, weights=size_of * sorted_p, minlength=cells * groups)[used]
     mean = np.clip(total / size[used], 0, 1)
     cell = np.flatnonzero(used) // groups
     hits = np.random.default_rng(seed).binomial(size[used], mean, size=(draws, mean.size))
     starts = np.flatnonzero(np.diff(cell, prepend=-1))
     gap = np.zeros((draws, cells))
-    gap[:, cell[starts]] = np.add.reduceat(total - hits, starts, axis=1) / p.size
+    gap[:, cell[starts]] = np.add.reduceat(total - hits, starts, axis=1) / weight.sum()
     return gap

@@ -17,6 +17,7 @@ from smart_core.metrics.binned import adaece, ece
 from smart_core.metrics.proper import LARGEST_BRIER, LARGEST_NLL
 from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.smooth_ece import smece
+from smart_core.metrics.uncertainty.bounds import Bounds
 from smart_core.metrics.uncertainty.classwise import NORMAL_ABOVE, classwise_bounds
 from smart_core.metrics.uncertainty.floor import Floor, noise_floor
 from smart_core.metrics.uncertainty.means import Range, mean_interval, wilson_interval
@@ -117,33 +118,63 @@ def _error_interval(
     """
     value = plug_in(metric, evaluation, bins)
     if metric == "cece":
-        cells = evaluation.cells
-        low, high = classwise_bounds(cells).interval(level)
-        expected, excess = float((cells.sum_p - cells.sum_p2).sum()), 1.0
+        cells, known = evaluation.cells, None
+        bounds, expected = classwise_bounds(cells), float((cells.sum_p - cells.sum_p2).sum())
     else:
-        low, high = top_label_bounds(metric, [evaluation], bins, seed)[0].interval(level)
+        bounds = top_label_bounds(metric, [evaluation], bins, seed)[0]
         p, r = residuals(evaluation.confidence, evaluation.correct)
-        expected = float((p * (1 - p)).sum())  # wrong answers, about; their variance if the model is calibrated
-        excess = np.sqrt(max(1.0, float(r @ r) / max(expected, 1e-300)))  # of the noise over a calibrated model's
+        expected = float((p * (1 - p)).sum())
+        known = Residuals(p.size, float(p.sum()), expected, float(r @ r), float((p + r).sum()))
+    noise = (floor or noise_floor(metric, evaluation, bins=bins, seed=seed)) if expected >= NORMAL_ABOVE else None
+    return error_range(metric, value, bounds, known, level, noise)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Sums over N samples: of p, of p (1 - p), of (a - p)^2, and of a.
+
+    The second is about the number of wrong answers, and their variance if the model is calibrated.
+    """
+
+    samples: int
+    p: float
+    expected: float
+    squares: float
+    hits: float
+
+    @property
+    def excess(self) -> float:
+        """The noise over a calibrated model's."""
+        return float(np.sqrt(max(1.0, self.squares / max(self.expected, 1e-300))))
+
+
+def error_range(
+    metric: str, value: float, bounds: Bounds, known: Residuals | None, level: float, noise: Floor | None
+) -> Range:
+    """Return the interval from the plug-in `value` and its bounds; the classwise ECE has no residuals of the top label.
+
+    `noise` is not used where so few wrong answers are to be expected that their number is not normal.
+    """
+    low, high = bounds.interval(level)
     low, beyond = max(0.0, min(low, value)), 0.0
-    if expected >= NORMAL_ABOVE:
-        noise = floor or noise_floor(metric, evaluation, bins=bins, seed=seed)
+    if noise is not None and (known is None or known.expected >= NORMAL_ABOVE):
+        excess = 1.0 if known is None else known.excess
         beyond = max(0.0, value - excess * float(np.quantile(noise.values, level)))
         low = (low or beyond) if beyond > 0 else 0.0
-    if metric == "smce" or (metric != "cece" and expected < TOO_FEW):
-        least, most = _mean_gap_range(p, r, level)
+    if known is not None and (metric == "smce" or known.expected < TOO_FEW):
+        least, most = _mean_gap_range(known, level)
         high = max(high, most)
-        if expected < TOO_FEW:
+        if known.expected < TOO_FEW:
             low, high = min(low, max(least, beyond)), max(high, value)
     return low, min(1.0, max(low, high))
 
 
-def _mean_gap_range(p: Vector, r: Vector, level: float) -> Range:
+def _mean_gap_range(known: Residuals, level: float) -> Range:
     """Return the smallest and largest |E p - accuracy| that the accuracy's interval allows.
 
     No calibration error is smaller than the mean gap.
     """
-    mean = float(p.mean())
-    gaps = [mean - end for end in wilson_interval(float((p + r).sum()), p.size, level)]
+    mean = known.p / known.samples
+    gaps = [mean - end for end in wilson_interval(known.hits, known.samples, level)]
     smallest, largest = sorted(np.abs(gaps).tolist())
     return 0.0 if gaps[0] * gaps[1] <= 0 else smallest, largest

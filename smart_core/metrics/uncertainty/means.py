@@ -43,6 +43,16 @@ def _moments(values: Vector) -> tuple[float, float, float]:
     return mean, sd / np.sqrt(values.size - 1), float((centred**3).mean() / sd**3)
 
 
+def moments_of_sums(size: int, first: float, second: float, third: float) -> tuple[float, float, float]:
+    """Return the same of values of which the sums of x, x^2 and x^3 are known."""
+    mean = first / size
+    variance = max(0.0, second / size - mean**2)
+    sd = float(np.sqrt(variance))
+    if size < 2 or sd <= ROUNDING * max(1.0, abs(mean)):
+        return mean, 0.0, 0.0
+    return mean, sd / np.sqrt(size - 1), (third / size - 3 * mean * variance - mean**3) / sd**3
+
+
 def mean_interval(values: Vector, level: float = 0.95, bounds: Range = (-np.inf, np.inf)) -> Range:
     """Return the interval of E[value] by the skewness-corrected t statistic; values beyond the `bounds` widen them.
 
@@ -50,17 +60,24 @@ def mean_interval(values: Vector, level: float = 0.95, bounds: Range = (-np.inf,
     samples may be anything within the bounds: the largest share that N samples miss with probability 1 - level, about
     3 / N at 95%.
     """
-    least, most = min(bounds[0], float(values.min())), max(bounds[1], float(values.max()))
-    if values.size < 2:
+    ends = float(values.min()), float(values.max())
+    return moments_interval(values.size, *ends, *_moments(values), level, bounds)
+
+
+def moments_interval(
+    size: int, least: float, most: float, mean: float, error: float, skewness: float, level: float, bounds: Range
+) -> Range:
+    """Return `mean_interval` of values of which this is known: number, ends, mean, standard error and skewness."""
+    least, most = min(bounds[0], least), max(bounds[1], most)
+    if size < 2:
         return least, most
-    mean, error, skewness = _moments(values)
-    share = float(1 - (1 - level) ** (1 / values.size))
+    share = float(1 - (1 - level) ** (1 / size))
     unseen = mean - share * (mean - least), mean + share * (most - mean)
     if error == 0.0:
         return unseen
-    quantile = float(stdtrit(values.size - 1, (1 + level) / 2))
-    low, high = (mean - error * hall_inverse(q, skewness, values.size) for q in (quantile, -quantile))
-    if values.size < FEW:
+    quantile = float(stdtrit(size - 1, (1 + level) / 2))
+    low, high = (mean - error * hall_inverse(q, skewness, size) for q in (quantile, -quantile))
+    if size < FEW:
         low, high = min(low, unseen[0]), max(high, unseen[1])
     return min(mean, max(low, least)), max(mean, min(high, most))
 

@@ -22,7 +22,13 @@ from smart_core.metrics.binning import check_bins
 from smart_core.metrics.smooth_calibration import smce, smce_batch
 from smart_core.metrics.smooth_ece import smece, smooth_cells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate, around
-from smart_core.metrics.uncertainty.cells import cell_sums, correlated_normals, joint_covariance, standard_errors
+from smart_core.metrics.uncertainty.cells import (
+    CellSums,
+    cell_sums,
+    correlated_normals,
+    joint_covariance,
+    standard_errors,
+)
 from smart_core.types import Matrix, Vector
 
 TOP_LABEL_ERRORS = ("ece", "adaece", "smce", "smece")
@@ -45,15 +51,20 @@ def top_label_bounds(metric: str, evaluations: Sequence[Evaluated], bins: int, s
     columns = np.split(normals, np.cumsum([part.cells for part in parts])[:-1], axis=1)
     result = []
     for (p, a), part, own in zip(pairs, parts, columns, strict=True):
-        sd = standard_errors(part)
-        if metric == "smce":
-            result.append(_smce_bounds(smce(p, a), part.gap, sd * own))
-        elif metric == "smece":
-            kernel = smooth_cells(np.eye(part.cells), smece(p, a))
-            result.append(_sum_bounds(kernel @ part.gap, np.sqrt(kernel**2 @ sd**2), (sd * own) @ kernel.T))
-        else:
-            result.append(_sum_bounds(part.gap, sd, sd * own))
+        value = smce(p, a) if metric == "smce" else smece(p, a) if metric == "smece" else None
+        result.append(bounds_of_cells(metric, part, own, value))
     return result
+
+
+def bounds_of_cells(metric: str, part: CellSums, normals: Matrix, value: float | None) -> Bounds:
+    """Return the bounds from the sums over cells and normal draws for them; `value` is that of smCE or SmoothECE."""
+    sd = standard_errors(part)
+    if metric in ("ece", "adaece") or value is None:
+        return _sum_bounds(part.gap, sd, sd * normals)
+    if metric == "smce":
+        return _smce_bounds(value, part.gap, sd * normals)
+    kernel = smooth_cells(np.eye(part.cells), value)
+    return _sum_bounds(kernel @ part.gap, np.sqrt(kernel**2 @ sd**2), (sd * normals) @ kernel.T)
 
 
 def _sum_bounds(residual: Vector, sd: Vector, noise: Matrix) -> Bounds:
