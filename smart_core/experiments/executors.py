@@ -6,12 +6,15 @@ busy workers to idle ones, and repeats those of a worker that ended; nothing her
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from smart_core.errors import SmartError
@@ -32,6 +35,9 @@ AHEAD = 2
 """Pieces per worker that are submitted before their turn."""
 TICK_EVERY = 0.1
 """Seconds between two ticks while waiting."""
+REVIVE_EVERY = 5.0
+"""Seconds between two looks at the workers of a local cluster: Dask starts a worker that was killed again, but gives it
+up if that takes long or it is killed while it starts."""
 SCHEDULERS = "threads, local (a Dask cluster on this machine), or tcp://HOST:PORT (one that runs)"
 
 
@@ -42,6 +48,8 @@ class Workers:
     executor: Executor
     count: int
     link: str | None = None
+    revive: Callable[[], None] = lambda: None
+    """Starts workers in the place of those that ended for good."""
 
 
 _chosen: list[Workers] = []
@@ -81,7 +89,7 @@ def _started(name: str, workers: int | None, memory: str) -> Iterator[Workers]:
         raise SmartError(
             "this scheduler needs Dask", 'pip install "smart-calibration[dask]"', file=f"scheduler {name}"
         ) from None
-    with dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS}):
+    with dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS}), _quiet("distributed.client"):
         if name == "local":
             place: Any = LocalCluster(
                 n_workers=count, threads_per_worker=1, memory_limit=memory, dashboard_address=":0"
@@ -96,11 +104,25 @@ def _started(name: str, workers: int | None, memory: str) -> Iterator[Workers]:
         try:
             threads = sum(client.nthreads().values()) or count
             # not pure: the same paths may hold other rows by now, so no result is taken from an earlier call
-            yield Workers(client.get_executor(retries=RETRIES, pure=False), threads, client.dashboard_link)
+            revive = partial(place.scale, count) if name == "local" else Workers.revive
+            executor = client.get_executor(retries=RETRIES, pure=False)
+            yield Workers(executor, threads, client.dashboard_link, revive)
         finally:
             client.close()
             if name == "local":
                 place.close()
+
+
+@contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """Without the tracebacks that a lost connection leaves: the error says it in one sentence."""
+    log = logging.getLogger(logger)
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 @contextmanager
@@ -128,10 +150,19 @@ def in_order(
                 if not waiting:
                     return
                 run.tick(done / (total or done + len(waiting)), words)
+                looked = time.monotonic()
                 while not waiting[0].done():
                     wait([waiting[0]], timeout=TICK_EVERY)
                     run.tick(done / (total or done + len(waiting)), words)
-                yield waiting.popleft().result()
+                    if time.monotonic() - looked > REVIVE_EVERY:
+                        workers.revive()
+                        looked = time.monotonic()
+                try:
+                    answer = waiting.popleft().result()
+                except CancelledError:  # nothing here cancels what it waits for
+                    fix = "start it again, then this; what was finished is kept"
+                    raise SmartError("the connection to the Dask scheduler was lost", fix) from None
+                yield answer
                 done += 1
         finally:
             for future in waiting:
