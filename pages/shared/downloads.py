@@ -35,9 +35,14 @@ MEDIA_TYPES = {
 
 
 def button(label: str, data: bytes | Callable[[], bytes], file_name: str, key: str, **options: Any) -> None:
-    """Draw a download button; clicking it does not rerun the page."""
+    """Draw a download button; clicking it does not rerun the page.
+
+    Content that is there already is handed over when the button is clicked, too: `reruns.keep_downloads` sees to it
+    that such a click is not lost.
+    """
+    content = data if callable(data) else lambda: data
     media_type = MEDIA_TYPES.get(file_name.rpartition(".")[2], "application/octet-stream")
-    st.download_button(label, data=data, file_name=file_name, mime=media_type, key=key, on_click="ignore", **options)
+    st.download_button(label, data=content, file_name=file_name, mime=media_type, key=key, on_click="ignore", **options)
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:

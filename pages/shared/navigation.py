@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import streamlit as st
 
-from pages.shared import datasets, loading, session, uploads, urls
+from pages.shared import datasets, loading, reruns, session, uploads, urls
 from pages.shared.components import plain_text
 from smart_core.errors import SmartError
 
@@ -79,7 +79,8 @@ def run(page: st.Page) -> None:
         go(HOME)
     if page.url_path != "start":
         st.session_state.pop(session.DOCUMENT, None)
-    uploads.keep_upload_addresses()
+    reruns.keep_answers()
+    reruns.keep_downloads()
     uploads.limit_uploads(keep=page.url_path in WITH_UPLOADS)
     st.session_state[session.ROUTED] = True
     closed = CLOSED.get("" if datasets.empty() else datasets.current().kind, ())

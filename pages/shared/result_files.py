@@ -21,7 +21,7 @@ FRAME = """export default function ({ data, parentElement }) {
   frame.title = "Download all figures";
   frame.style = "border: 0; width: 100%; height: 56px; color-scheme: auto";
   if (frame.srcdoc !== data.page) frame.srcdoc = data.page;
-  parentElement.append(frame);
+  if (!frame.isConnected) parentElement.append(frame);
 }"""
 
 
@@ -69,7 +69,16 @@ def report(ranking: Comparison, bins: int) -> None:
     if wanted:
         with st.spinner("Drawing the figures"):
             page = figures_html(found, downloads.file_stem(title, "figures"))
-        st.components.v2.component("figures", js=FRAME)(data={"page": page}, key="figures-frame")
+        st.session_state[session.FIGURES] = (found, page)
+    prepared = st.session_state.get(session.FIGURES)
+    if prepared is not None and _same(prepared[0], found):  # a rerun, such as when a job ends, leaves it there
+        st.components.v2.component("figures", js=FRAME)(data={"page": prepared[1]}, key="figures-frame")
+
+
+def _same(one: Findings, other: Findings) -> bool:
+    """Return whether two reports are on the same results."""
+    shared = all(getattr(one, name) is getattr(other, name) for name in ("comparison", "sensitivity", "benchmark"))
+    return shared and (one.name, one.bins, one.selected) == (other.name, other.bins, other.selected)
 
 
 def _sensitivity_grid(data: LogitSet, bins: int) -> Sensitivity | None:

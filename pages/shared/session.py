@@ -48,6 +48,7 @@ READ_KEY = "read-key"  # Start: the files, and the key of the data set that they
 SERVER_FILES = "server-files"  # Start: the files chosen from the server's folder
 UNDO = "undo-steps"  # snapshots of what was replaced
 EXPORT_METHOD = "export-method"  # Export: the chosen method
+FIGURES = "prepared-figures"  # Export: what the prepared archive of all figures shows, and the page that saves it
 EXPORT_PROPOSED = "export-proposed"  # Export: the data set and the method that were proposed last
 
 MAX_DATASETS = 8

@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
@@ -112,27 +111,6 @@ def limit_uploads(keep: bool) -> None:
     context.uploaded_file_mgr.__class__ = LimitedUploads
     if not keep:
         context.uploaded_file_mgr.remove_session_files(context.session_id)
-
-
-_clear = ForwardMsgQueue.clear
-
-
-def _clear_but_addresses(
-    queue: ForwardMsgQueue, retain_lifecycle_msgs: bool = False, fragment_ids_this_run: list[str] | None = None
-) -> None:
-    before = [message for message in queue._queue if message.WhichOneof("type") == "file_urls_response"]
-    _clear(queue, retain_lifecycle_msgs, fragment_ids_this_run)
-    if retain_lifecycle_msgs:
-        queue._queue += [message for message in before if not any(message is kept for kept in queue._queue)]
-
-
-def keep_upload_addresses() -> None:
-    """Let the server's answer to a browser that is about to upload a file outlive the start of a run.
-
-    Streamlit empties its queue of messages when a run starts, and drops that answer with them. The browser then waits
-    for ever: a file that is chosen at the moment of a rerun would not arrive.
-    """
-    ForwardMsgQueue.clear = _clear_but_addresses  # type: ignore[method-assign, assignment]
 
 
 def dropped(*fields: str) -> bool:

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 
@@ -179,18 +177,3 @@ def test_a_dropped_upload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads.st, "session_state", {"start-files": [DeletedFile("1")], "start-val": None})
     assert uploads.dropped("start-files")
     assert not uploads.dropped("start-val", "start-test")
-
-
-def test_a_new_run_does_not_drop_the_address_that_a_browser_waits_for() -> None:
-    uploads.keep_upload_addresses()
-    for fragments in (None, ["one"]):
-        queue = ForwardMsgQueue()
-        for kind in ("file_urls_response", "script_finished", "delta"):
-            message = ForwardMsg()
-            getattr(message, kind).SetInParent() if kind != "script_finished" else setattr(message, kind, 0)
-            queue.enqueue(message)
-        queue.clear(retain_lifecycle_msgs=True, fragment_ids_this_run=fragments)
-        kinds = [message.WhichOneof("type") for message in queue.flush()]
-        assert kinds.count("file_urls_response") == 1
-        assert "script_finished" in kinds
-        assert queue.is_empty()

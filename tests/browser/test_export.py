@@ -21,6 +21,13 @@ from tests.tolerance import assert_within
 Open = Callable[..., Visit]
 
 
+RERUN_AND_CLICK = """async ([toggle, button, wait]) => {
+    document.querySelector(`.st-key-${toggle} input`).click();
+    await new Promise(done => setTimeout(done, wait));
+    document.querySelector(`.st-key-${button} button`).click();
+}"""
+
+
 def download(seen: Visit, label: str, folder: Path) -> Path:
     with seen.page.expect_download() as waiting:
         seen.page.get_by_role("button", name=label, exact=True).click()
@@ -52,6 +59,14 @@ def test_downloads_and_a_restored_workspace(server: str, visit: Open, tmp_path: 
     probabilities = loaded.predict_proba(logits)
     assert f"{100 * plug_in_ece(probabilities, labels):.2f}" == f"{shown:.2f}"
 
+    # at the moment of a click the page begins to run again, or is in the middle of it
+    for wait in (0, 20, 300):
+        with seen.page.expect_download() as waiting:
+            seen.page.evaluate(RERUN_AND_CLICK, ["export-full", "export-calibrator", wait])
+        assert Path(waiting.value.path()).read_bytes() == calibrator.read_bytes()
+    seen.page.locator(".st-key-export-full label").click()  # on again
+    seen.idle()
+
     source = download(seen, "Download NumPy file", tmp_path)
     by_numpy = runpy.run_path(str(source))["predict_proba"](logits)
     assert_within(by_numpy, probabilities, probabilities_off(loaded, logits))
@@ -61,8 +76,14 @@ def test_downloads_and_a_restored_workspace(server: str, visit: Open, tmp_path: 
     seen.picture("export-1280-light")
     workspace = download(seen, "Download workspace", tmp_path)
     seen.page.get_by_role("button", name="Prepare all figures").click()
+    # the archive that was prepared is still there after a rerun
+    frame = seen.page.frame_locator("iframe")
+    expect(frame.get_by_role("link", name="Download all figures")).to_be_visible()
+    seen.page.locator(".st-key-export-full label").click()
+    expect(seen.page.locator(".st-key-export-full input")).not_to_be_checked()
+    seen.page.wait_for_function(conftest.AT_REST)
     with seen.page.expect_download() as waiting:
-        seen.page.frame_locator("iframe").get_by_role("link", name="Download all figures").click()
+        frame.get_by_role("link", name="Download all figures").click()
     assert waiting.value.suggested_filename == "digits-figures.zip"
     with ZipFile(waiting.value.path()) as archive:
         assert {"leaderboard-ece.svg", "reliability.png", "margin-groups.csv"} <= set(archive.namelist())

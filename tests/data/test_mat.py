@@ -67,7 +67,7 @@ def test_class_names_in_cells():
 
 @pytest.mark.parametrize("kind", [0, 8, 10, 11, 14, 19, 200])
 def test_unknown_element_types(kind):
-    """SciPy looks such a type up in a table that has no entry for it: it crashes, or fails, as what lies there has it."""
+    """SciPy looks such a type up in a table without an entry for it: it crashes or fails, as what lies there has it."""
     z, y = example()
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"logits": z.astype(np.float32), "labels": y})
