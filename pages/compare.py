@@ -32,7 +32,6 @@ from smart_core.evaluation import METRICS, metric_value
 from smart_core.experiments import Comparison, paper
 from smart_core.figures import Curve, leaderboard_plot, reliability_diagram
 from smart_core.formatting import join_words
-from smart_core.metrics.binning import reliability
 
 navigation.enter()
 
@@ -107,7 +106,7 @@ def overlay(data: LogitSet, ranking: Comparison, selected: list[str], bins: int)
     default = dict.fromkeys(("vanilla", "ts", "smart", ranking.best))
     ids = [id for id in selected if id in ranking.results] or [id for id in default if id in ranking.results]
     drawn = {id: ranking.results[id].evaluations[0] for id in ids[:MAX_CURVES]}
-    curves = [Curve(reliability(each.confidence, each.correct, bins), id) for id, each in drawn.items()]
+    curves = [Curve(each.reliability(bins), id) for id, each in drawn.items()]
     charts.show(reliability_diagram(curves, **charts.look(data)), "overlay")
     text = f"{len(data.test):,} test samples, first seed of each method. "
     text += f"Drawn: {join_words([method_named(id).label for id in drawn])}. "

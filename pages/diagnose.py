@@ -13,12 +13,9 @@ from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS,
 from smart_core.figures import (
     Curve,
     confidence_histogram,
-    margin_histogram,
     reliability_diagram,
-    smooth_reliability,
 )
 from smart_core.formatting import percent
-from smart_core.metrics.binning import reliability
 
 navigation.enter()
 
@@ -48,7 +45,7 @@ with st.container(horizontal=True, gap="medium"):
 left, right = st.columns(2)
 with left:
     st.subheader("Reliability")
-    table = reliability(evaluation.confidence, evaluation.correct, bins)
+    table = evaluation.reliability(bins)
     curve = Curve(table, "vanilla", UNCALIBRATED, band.low, band.high)
     charts.show(reliability_diagram([curve], **look), "reliability")
     note(
@@ -57,8 +54,7 @@ with left:
     )
 with right:
     st.subheader("Reliability without bins")
-    curves = {"vanilla": (evaluation.confidence, evaluation.correct)}
-    charts.show(smooth_reliability(curves, labels={"vanilla": UNCALIBRATED}, **look), "smooth")
+    charts.show(cache.smooth_reliability(evaluation, "vanilla", UNCALIBRATED, look), "smooth")
     note("Accuracy smoothed over confidence, by a kernel as wide as the calibration error (SmoothECE) but at most 5%.")
 
 left, right = st.columns(2)
@@ -70,7 +66,7 @@ with right:
     if evaluation.margin is None:
         note("The margin needs logits; this data set holds confidences alone.")
     else:
-        charts.show(margin_histogram(evaluation, **look), "margin-histogram")
+        charts.show(cache.margin_histogram(evaluation, look), "margin-histogram")
         note("The largest logit minus the second largest: the input of SMART.")
 
 model_pairs.offer()

@@ -15,7 +15,6 @@ from pages.shared.verdicts import margin_group_verdict
 from smart_core import Evaluation
 from smart_core.analysis.margin_groups import (
     GROUPS,
-    confidence_change,
     margin_edges,
     margin_text,
     samples_in,
@@ -61,7 +60,7 @@ def choose_edges(evaluation: Evaluation) -> Edges:
             st.warning("Custom edges are numbers separated by commas, like 1.8, 2.9, 5. The slider is used instead.")
         except CalibrationError as error:
             st.warning(f"{error} The slider is used instead.")
-    return Edges(margin_edges(evaluation.margin, number).tolist(), f"margin_edges(evaluation.margin, {number})")
+    return Edges(cache.margin_edges(evaluation, number), f"margin_edges(evaluation.margin, {number})")
 
 
 def choose_methods(labels: dict[str, str], fitting: bool) -> tuple[str, str]:
@@ -146,7 +145,7 @@ with right:
         model = evaluations["vanilla"]
         chosen = session.selected() or ("ts", before, after)
         drawn = [id for id in evaluations if id != "vanilla" and id in chosen]
-        changes = {id: confidence_change(model, evaluations[id]) for id in drawn or [after]}
+        changes = {id: cache.confidence_change(model, evaluations[id]) for id in drawn or [after]}
         charts.show(confidence_change_plot(changes, **look), "change")
         note(
             "Change from the uncalibrated model. Dotted: the change that would close the gap. Rows selected on "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,9 @@ from smart_core.errors import CalibrationError
 
 CHUNK_ELEMENTS = 1 << 20
 """Elements of a row chunk: 4 MB in float32, small enough to stay in a processor's cache."""
+
+M_MMAP_THRESHOLD = -3
+"""Of glibc's `mallopt`: bytes from which an array has memory of its own, which goes back when it is freed."""
 
 WORTH_SHARING = 1 << 20
 """Elements from which a second thread makes an operation faster."""
@@ -191,6 +197,18 @@ def whole_numbers(array: Any) -> bool:
     except ValueError:  # rows of different lengths
         return False
     return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.round(values)).all()))
+
+
+@cache
+def return_chunks() -> None:
+    """Have glibc give the arrays of a chunk back to the system as soon as they are freed, for the rest of the process.
+
+    By default it keeps them, in pieces that the next chunk of another size does not fit into: gigabytes, where rows
+    have 100,000 classes.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if set_option is not None:
+        set_option(M_MMAP_THRESHOLD, CHUNK_ELEMENTS)
 
 
 def rows_per_chunk(columns: int) -> int:

@@ -23,8 +23,11 @@ from smart_core.errors import CalibrationError
 from smart_core.fitting.indicators import margin
 from smart_core.fitting.reduced import ReducedProfile
 from smart_core.formatting import MISSING, decimal
+from smart_core.metrics.arrays import confidences
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, ece_sweep, mce, over_confidence, under_confidence
+from smart_core.metrics.binning import Reliability, check_bins, reliability
 from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram
+from smart_core.metrics.confidence_cells import MANY, ConfidenceCells, cells_of
 from smart_core.metrics.cumulative import ks, kuiper
 from smart_core.metrics.decomposition import Parts, log_loss_parts, squared_error_parts
 from smart_core.metrics.kernel_ece import kde_ece
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 
 CELLS = "cells."
 """What the names of classwise sums begin with in an evaluation's npz."""
+
+CELLS_KEPT = 8
+"""Numbers of bins for which an evaluation of many samples keeps its sums."""
 
 REDUCED_CHUNK = 1 << 15
 """Reduced rows that are evaluated at a time; they stay in the cache."""
@@ -83,6 +89,24 @@ class Evaluation:
         if self.margin is None:
             raise CalibrationError("Margins need logits; this data set holds confidences alone.")
         return self.margin
+
+    def confidence_cells(self, bins: int) -> ConfidenceCells | None:
+        """Of many samples, their sums over equal-width bins; the last few that were asked for are kept."""
+        if len(self) < MANY:
+            return None
+        known: dict[int, ConfidenceCells] = vars(self).setdefault("_cells_by_bins", {})
+        if bins not in known:
+            check_bins(bins)
+            (found,) = cells_of(confidences(self.confidence), self.correct, bins)
+            known[bins] = found
+            if len(known) > CELLS_KEPT:
+                del known[next(iter(known))]
+        return known[bins]
+
+    def reliability(self, bins: int = 15) -> Reliability:
+        """The reliability table over equal-width bins."""
+        known = self.confidence_cells(bins)
+        return reliability(self.confidence, self.correct, bins) if known is None else known.table
 
     def metric(self, name: str, bins: int = 15) -> float:
         """The value of a metric of `METRICS` or `DETAILS`."""
@@ -192,12 +216,10 @@ def _evaluate_reduced(calibrator: Calibrator, part: Part, run: Run | None = None
     if calibrator.classes_ != part.classes:
         raise CalibrationError(f"{calibrator.label} was fitted on {calibrator.classes_} classes; got {part.classes}.")
     correct, columns = part.correct, []
-    for start in range(0, len(part), REDUCED_CHUNK):
-        rows = slice(start, start + REDUCED_CHUNK)
+    for rows, top, chunk in part.reduced_blocks(REDUCED_CHUNK, calibrator.reads_curve):
         if run is not None:
-            run.tick(start / len(part), "evaluating on test")
-        chunk = {name: values[rows] for name, values in part.reduced.items()}
-        profile = ReducedProfile.of(part.logits[rows], chunk, correct[rows])
+            run.tick(rows.start / len(part), f"evaluating on {len(part):,} rows of test")
+        profile = ReducedProfile.of(top, chunk, correct[rows])
         with torch.no_grad():
             found = calibrator._evaluate_reduced(profile)
         margins = profile.top[:, 0] - profile.top[:, 1]
@@ -305,6 +327,15 @@ def _binned(label: str, metric: Callable[[Any, Any, int], float], help: str) -> 
     return Metric(label, lambda found, bins: metric(found.confidence, found.correct, bins), help, binned=True)
 
 
+def _equal_width(label: str, metric: Callable[[Any, Any, int], float], help: str) -> Metric:
+    """As `_binned`, from the sums of many samples."""
+
+    def value(found: Evaluation, bins: int) -> float:
+        return metric(found.confidence_cells(bins) or found.confidence, found.correct, bins)
+
+    return Metric(label, value, help, binned=True)
+
+
 def _unbinned(label: str, metric: Callable[[Any, Any], float], help: str, **more: bool) -> Metric:
     return Metric(label, lambda found, bins: metric(found.confidence, found.correct), help, **more)
 
@@ -328,7 +359,7 @@ def _refinement(label: str, parts: Callable[[Any, Any], Parts], loss: str) -> Me
 
 
 METRICS: dict[str, Metric] = {
-    "ece": _binned("ECE", ece, "Mean gap between confidence and accuracy over equal-width bins."),
+    "ece": _equal_width("ECE", ece, "Mean gap between confidence and accuracy over equal-width bins."),
     "adaece": _binned("AdaECE", adaece, "The same gap over bins that hold equally many samples."),
     "cece": _classes("cwECE", "Mean over classes of the ECE of each class's own probability.", debiased=False),
     "nll": _mean("NLL", "nll", "Mean of minus the log probability of the label.", percent=False),
@@ -340,17 +371,17 @@ METRICS: dict[str, Metric] = {
         "SmoothECE", smece, "Gap after kernel smoothing whose width is the error itself; no bins to choose."
     ),
     "accuracy": _mean("Accuracy", "correct", "Share of correct predictions.", higher_is_better=True),
-    "mce": _binned("MCE", mce, "Largest gap of any bin."),
-    "ece_l2": _binned("L2 ECE", ece_l2_debiased, "Root mean square gap over bins, debiased."),
+    "mce": _equal_width("MCE", mce, "Largest gap of any bin."),
+    "ece_l2": _equal_width("L2 ECE", ece_l2_debiased, "Root mean square gap over bins, debiased."),
     "aurc": _unbinned("AURC", aurc, "Mean error rate when the least confident samples are refused."),
 }
 """Every metric that methods can be ranked by, by the name that scripts, tables and links use."""
 
 DETAILS: dict[str, Metric] = {
-    "over": _binned(
+    "over": _equal_width(
         "Over-confidence", over_confidence, "The part of the ECE from bins whose confidence exceeds their accuracy."
     ),
-    "under": _binned(
+    "under": _equal_width(
         "Under-confidence",
         under_confidence,
         "The part of the ECE from bins whose accuracy exceeds their confidence; both parts add up to the ECE.",

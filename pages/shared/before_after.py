@@ -13,7 +13,6 @@ from smart_core import Evaluation, LogitSet
 from smart_core.calibrators import methods
 from smart_core.evaluation import metric_value
 from smart_core.figures import Curve, reliability_diagram
-from smart_core.metrics.binning import reliability
 
 HEIGHT = 380
 """Pixels of a chart: both are on the first screen."""
@@ -61,7 +60,7 @@ def _card(title: str, evaluation: Evaluation, method: str, bins: int) -> None:
     found = cache.diagnosis(evaluation, bins)
     ece, floor = metric_value("ece", found.ece), metric_value("ece", found.floor.q95)
     st.markdown(f"**{title}**  \nECE {ece}, noise floor {floor}")
-    curve = Curve(reliability(evaluation.confidence, evaluation.correct, bins), method)
+    curve = Curve(evaluation.reliability(bins), method)
     chart = reliability_diagram([curve], **charts.look(datasets.current()))
     chart.figure.update_layout(height=HEIGHT)
     charts.show(chart, f"start-{method}")

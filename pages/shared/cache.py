@@ -16,11 +16,14 @@ import streamlit as st
 
 import smart_core as sc
 from pages.shared import session, workspaces
+from smart_core import figures
 from smart_core.analysis.diagnosis import Diagnosis, diagnose
 from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.hardness import hardness as compute_hardness
-from smart_core.analysis.margin_groups import MarginGroup, with_intervals
+from smart_core.analysis.margin_groups import ConfidenceChange, MarginGroup, with_intervals
 from smart_core.analysis.margin_groups import after_temperature_scaling as compute_after_temperature_scaling
+from smart_core.analysis.margin_groups import confidence_change as compute_confidence_change
+from smart_core.analysis.margin_groups import margin_edges as compute_margin_edges
 from smart_core.analysis.margin_groups import margin_groups as compute_margin_groups
 from smart_core.analysis.slices import Slice
 from smart_core.analysis.slices import slices as compute_slices
@@ -31,7 +34,9 @@ from smart_core.data.logitset import Array
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
 from smart_core.experiments.model_pair import ModelPair, compare_models
-from smart_core.metrics.bands import Band, bootstrap_reliability_band
+from smart_core.figures.chart import Chart
+from smart_core.metrics.bands import Band, accuracy_band
+from smart_core.metrics.confidence_cells import MANY
 
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:
@@ -48,7 +53,7 @@ def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
         with st.spinner("Evaluating the model"), one_thread():
             found = sc.evaluate(vanilla(data), data.test, classwise=False)
         known.hold(data.content_hash, found)
-        if workspaces.is_saved():
+        if workspaces.is_saved() and len(found) < MANY:  # of more samples, it is computed again when they are opened
             known.keep()
     return found
 
@@ -70,7 +75,8 @@ def reliability_band(evaluation: sc.Evaluation, bins: int) -> Band:
 
 @st.cache_data(max_entries=64, show_spinner="Computing the band", scope="session")
 def _reliability_band(content_hash: str, bins: int, _evaluation: sc.Evaluation) -> Band:
-    return bootstrap_reliability_band(_evaluation.confidence, _evaluation.correct, bins=bins)
+    table = _evaluation.reliability(bins)
+    return accuracy_band(np.nan_to_num(table.accuracy) * table.count, table.count)
 
 
 def model_pair(first: sc.LogitSet, second: sc.LogitSet, method: str, bins: int) -> ModelPair:
@@ -99,8 +105,58 @@ def _headline(content_hash: str, bins: int, _data: sc.LogitSet) -> MethodResult:
 
 
 def digest(evaluation: sc.Evaluation) -> str:
-    """Return the SHA-256 of confidences and correctness."""
-    return hashlib.sha256(evaluation.confidence.tobytes() + evaluation.correct.tobytes()).hexdigest()
+    """Return the SHA-256 of confidences and correctness, computed once for an evaluation."""
+    known: str = vars(evaluation).get("_digest", "")
+    if not known:
+        found = hashlib.sha256(np.ascontiguousarray(evaluation.confidence).data)
+        found.update(np.ascontiguousarray(evaluation.correct).data)
+        known = vars(evaluation)["_digest"] = found.hexdigest()
+    return known
+
+
+def smooth_reliability(evaluation: sc.Evaluation, method: str, label: str, look: dict[str, Any]) -> Chart:
+    """Draw the reliability without bins; it depends on no control."""
+    return _smooth_reliability(digest(evaluation), method, label, str(look), evaluation, look)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Smoothing", scope="session")
+def _smooth_reliability(
+    content_hash: str, method: str, label: str, looks: str, _evaluation: sc.Evaluation, _look: dict[str, Any]
+) -> Chart:
+    samples = {method: (_evaluation.confidence, _evaluation.correct)}
+    return figures.smooth_reliability(samples, labels={method: label}, **_look)
+
+
+def margin_histogram(evaluation: sc.Evaluation, look: dict[str, Any]) -> Chart:
+    """Draw the histogram of the margins; it depends on no control."""
+    return _margin_histogram(digest(evaluation), str(look), evaluation, look)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False, scope="session")
+def _margin_histogram(content_hash: str, looks: str, _evaluation: sc.Evaluation, _look: dict[str, Any]) -> Chart:
+    return figures.margin_histogram(_evaluation, **_look)
+
+
+def margin_edges(evaluation: sc.Evaluation, groups: int) -> list[float]:
+    """Return the margins between groups of equal size."""
+    return _margin_edges(digest(evaluation), groups, evaluation)
+
+
+@st.cache_data(max_entries=64, show_spinner=False, scope="session")
+def _margin_edges(content_hash: str, groups: int, _evaluation: sc.Evaluation) -> list[float]:
+    return compute_margin_edges(_evaluation.margins, groups).tolist()
+
+
+def confidence_change(before: sc.Evaluation, after: sc.Evaluation) -> ConfidenceChange:
+    """Compute the change of the confidence along the margin."""
+    return _confidence_change(digest(before), digest(after), before, after)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, scope="session")
+def _confidence_change(
+    before_hash: str, after_hash: str, _before: sc.Evaluation, _after: sc.Evaluation
+) -> ConfidenceChange:
+    return compute_confidence_change(_before, _after)
 
 
 def margin_groups(data: sc.LogitSet, evaluation: sc.Evaluation, edges: Sequence[float], bins: int) -> list[MarginGroup]:

@@ -23,8 +23,9 @@ from smart_core.evaluation import Evaluation, evaluate
 from smart_core.formatting import first_few
 from smart_core.metrics.bands import Band, accuracy_band
 from smart_core.metrics.binning import bin_edges, bin_index
+from smart_core.metrics.confidence_cells import MANY, ConfidenceCells, cells_of
 from smart_core.metrics.uncertainty import interval
-from smart_core.types import IntArray, Matrix, Vector
+from smart_core.types import BoolArray, FloatArray, IntArray, Matrix, Vector
 
 GROUPS = 6
 """The default number of groups."""
@@ -78,6 +79,42 @@ def group_of(margin: ArrayLike, edges: ArrayLike) -> IntArray:
     return np.clip(np.searchsorted(rounded, values, side="left") - 1, 0, rounded.size - 2)
 
 
+@dataclass(frozen=True, eq=False)
+class _ByMargin:
+    """Many samples sorted by margin once: a group is then a slice, wherever its edges are."""
+
+    order: IntArray
+    margin: FloatArray
+    confidence: FloatArray
+    correct: BoolArray
+
+    def ends(self, edges: Vector) -> IntArray:
+        """Where the groups end, without the last."""
+        return np.searchsorted(self.margin, edges[1:-1].astype(self.margin.dtype), side="right")
+
+    def parts(self, edges: Vector) -> list[IntArray]:
+        """The samples of each group."""
+        return np.split(self.order, self.ends(edges))
+
+    def cells(self, edges: Vector, bins: int) -> list[ConfidenceCells]:
+        """The sums of each group over the bins of the confidence."""
+        ends = self.ends(edges)
+        split = zip(np.split(self.confidence, ends), np.split(self.correct, ends), strict=True)
+        return [cells_of(p, a, bins)[0] for p, a in split]
+
+
+def _by_margin(evaluation: Evaluation) -> _ByMargin:
+    """The samples of an evaluation by rising margin; the evaluation keeps them."""
+    kept = vars(evaluation)
+    if "_by_margin" not in kept:
+        order = np.argsort(evaluation.margins, kind="stable")
+        kept["_by_margin"] = _ByMargin(
+            order, evaluation.margins[order], evaluation.confidence[order], evaluation.correct[order]
+        )
+    found: _ByMargin = kept["_by_margin"]
+    return found
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MarginGroup(SampleGroup):
     """The samples of one margin interval."""
@@ -125,13 +162,19 @@ def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> l
     [100, 100, 100, 100]
     """
     bounds = _checked(edges)
-    index = group_of(evaluation.margins, bounds)
-    order = np.argsort(index, kind="stable")
-    parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
     spans = pairwise(bounds.tolist())
+    known: Sequence[ConfidenceCells | None]
+    if len(evaluation) >= MANY:
+        ordered = _by_margin(evaluation)
+        parts, known = ordered.parts(bounds), ordered.cells(bounds, bins)
+    else:
+        index = group_of(evaluation.margins, bounds)
+        order = np.argsort(index, kind="stable")
+        parts = np.split(order, np.searchsorted(index[order], np.arange(1, bounds.size - 1)))
+        known = [None] * len(parts)
     return [
-        MarginGroup.of(evaluation, rows, bins, low=low, high=high)
-        for (low, high), rows in zip(spans, parts, strict=True)
+        MarginGroup.of(evaluation, rows, bins, cells=cells, low=low, high=high)
+        for (low, high), rows, cells in zip(spans, parts, known, strict=True)
     ]
 
 
@@ -193,6 +236,12 @@ def gap_cells(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> GapCe
     """Count, mean confidence and accuracy of the samples in each margin group and equal-width confidence bin."""
     bounds = _checked(edges)
     shape = (bounds.size - 1, bins)
+    if len(evaluation) >= MANY:
+        tables = [each.table for each in _by_margin(evaluation).cells(bounds, bins)]
+        count, confidence, accuracy = (
+            np.array([getattr(each, name) for each in tables]) for name in ("count", "confidence", "accuracy")
+        )
+        return GapCells(bounds, bin_edges(bins).astype(np.float64), count, confidence, accuracy)
     cell = group_of(evaluation.margins, bounds) * bins + bin_index(evaluation.confidence, bins)
 
     def total(weights: NDArray[np.generic]) -> Matrix:

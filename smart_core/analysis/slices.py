@@ -14,6 +14,7 @@ from smart_core.data.partition import partition
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import percent, plural
+from smart_core.metrics.confidence_cells import MANY, ConfidenceCells, cells_of
 from smart_core.metrics.uncertainty import Interval, interval, noise_floor
 from smart_core.types import IntArray
 
@@ -34,17 +35,30 @@ class SampleGroup:
     """95% interval of the population ECE of such samples, if it was computed."""
 
     @classmethod
-    def of(cls, evaluation: Evaluation, rows: IntArray, bins: int, *, with_interval: bool = False, **own: Any) -> Self:
-        """Evaluate the samples `rows`; `own` are the other fields of a subclass."""
+    def of(
+        cls,
+        evaluation: Evaluation,
+        rows: IntArray,
+        bins: int,
+        *,
+        with_interval: bool = False,
+        cells: ConfidenceCells | None = None,
+        **own: Any,
+    ) -> Self:
+        """Evaluate the samples `rows`, by their sums if these are known; `own` are the other fields of a subclass."""
         if not rows.size:
             return cls(rows=rows, accuracy=math.nan, confidence=math.nan, ece=math.nan, floor_q95=math.nan, **own)
-        part = evaluation.subset(rows)
+        part: Any = cells or evaluation.subset(rows)
         floor = noise_floor("ece", part, bins=bins)
+        if cells is not None:
+            _, confidence, accuracy, _, _ = cells.by_bin.sum(axis=1) / cells.samples
+        else:
+            confidence, accuracy = np.mean(part.confidence, dtype=np.float64), part.metric("accuracy")
         return cls(
             rows=rows,
-            accuracy=part.metric("accuracy"),
-            confidence=float(np.mean(part.confidence, dtype=np.float64)),
-            ece=part.metric("ece", bins),
+            accuracy=float(accuracy),
+            confidence=float(confidence),
+            ece=cells.table.ece if cells is not None else part.metric("ece", bins),
             floor_q95=floor.q95,
             interval=interval("ece", part, bins=bins, floor=floor) if with_interval else None,
             **own,
@@ -112,8 +126,17 @@ def slices(evaluation: Evaluation, values: Array, bins: int = 15) -> list[Slice]
     """
     if len(values) != len(evaluation):
         raise CalibrationError(f"The column has {len(values):,} values for {len(evaluation):,} samples.")
-    groups = partition(values).items()
-    return [Slice.of(evaluation, rows, bins, with_interval=True, name=name) for name, rows in groups]
+    groups = partition(values)
+    known: Sequence[ConfidenceCells | None] = [None] * len(groups)
+    if len(evaluation) >= MANY:
+        member = np.empty(len(evaluation), dtype=np.int64)
+        for number, rows in enumerate(groups.values()):
+            member[rows] = number
+        known = cells_of(evaluation.confidence, evaluation.correct, bins, member, len(groups))
+    return [
+        Slice.of(evaluation, rows, bins, with_interval=True, cells=cells, name=name)
+        for (name, rows), cells in zip(groups.items(), known, strict=True)
+    ]
 
 
 def slices_verdict(found: Sequence[Slice], column: str) -> str:

@@ -114,6 +114,8 @@ class Calibrator(ABC):
     """Whether it reads nothing but the top-1 confidence, so that confidences without logits suffice."""
     reducible: ClassVar[bool] = False
     """Whether reduced rows suffice, which keep the largest logits and the profile of a row."""
+    reads_curve: ClassVar[bool] = True
+    """Whether an evaluation of reduced rows reads their curves, and of the largest logits more than the margin."""
     uses: ClassVar[tuple[str, ...]] = ()
     """Arrays that it reads if they are there; without them it falls back and adds a notice to `notices_`."""
     stochastic: ClassVar[bool] = False

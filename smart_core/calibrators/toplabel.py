@@ -58,6 +58,7 @@ class TopLabelCalibrator(Calibrator):
     top_label = True
     reducible = True
     whole_rows = None
+    reads_curve = False
     numpy_map: ClassVar[str]
     """The calibrated confidences (n,) of `u` (n,), as an expression of `numpy_code`."""
 

@@ -30,6 +30,7 @@ class Vanilla(TemperatureCalibrator):
     family = "One correction for all samples"
     style = LineStyle("#7A7A7A", "solid", "circle")
     reducible = True
+    reads_curve = False
     top_label = True
 
     def _fit(self, data: FitData, run: Run) -> None:

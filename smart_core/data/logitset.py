@@ -87,7 +87,7 @@ class Part:
     """
 
     in_memory: ClassVar[bool] = True
-    """Whether the arrays are in memory; the logits of a `LazyPart` stay in their files."""
+    """Whether all arrays are in memory; the logits of a `LazyPart` stay in their files."""
 
     logits: Array
     """(N, K) float32, C-contiguous, read-only, -inf for a class that a row does not have; (N, 0) for confidences."""
@@ -123,12 +123,17 @@ class Part:
             self._check_reduced()
         self.check_labels()
 
-    def _check_reduced(self) -> None:
+    def _check_columns(self) -> None:
         for name, (kind, low, high) in _REDUCED_FORMS.items():
             values = self.reduced.get(name)
             self._check(f"the column '{name}'", values, (kind,), 1)
             if len(self) and not (values.min() >= low and values.max() <= high):  # type: ignore[union-attr]
                 raise _wrong(f"the column '{name}' has values outside {low:g} to {high:g}")
+        if len(self) and int(self.reduced["prediction"].max()) >= self.classes:
+            raise _wrong("the predictions are out of range")
+
+    def _check_reduced(self) -> None:
+        self._check_columns()
         tails = [name for name in self.reduced if TAIL_COLUMN.fullmatch(name)]
         if len(tails) != 1 or len(self.reduced) != len(_REDUCED_FORMS) + 1:
             raise _wrong("the columns are not those of reduced rows")
@@ -136,8 +141,8 @@ class Part:
         self._check(f"the column '{tails[0]}'", tail, (np.uint16,), 2)
         if self.logits.shape[1] != width or tail.shape[1] < 4 or tail.shape[1] % 9 != 1 or self.classes < 2:
             raise _wrong("the columns do not fit the number of classes")
-        if len(self) and not (np.isfinite(self.logits).all() and int(self.reduced["prediction"].max()) < self.classes):
-            raise _wrong("the largest logits or the predictions are out of range")
+        if not np.isfinite(self.logits).all():
+            raise _wrong("the largest logits are not finite")
 
     def check_labels(self) -> None:
         """Raise if a label is not a class."""
@@ -254,6 +259,15 @@ class Part:
             return {name: self.subset(rows) for name, rows in partition(self.columns[by]).items()}
         names, first, member = np.unique(self.group, return_index=True, return_inverse=True)
         return {str(names[g]): self.subset(np.flatnonzero(member == g)) for g in np.argsort(first)}
+
+    def reduced_blocks(self, size: int, curve: bool) -> Iterator[tuple[slice, Array, Mapping[str, Array]]]:
+        """Yield (rows, their largest logits, their columns) of reduced rows in blocks of `size`.
+
+        Where the `curve` is not needed, a part whose curves stay in their file leaves them out.
+        """
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
+            yield rows, self.logits[rows], {name: values[rows] for name, values in self.reduced.items()}
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Yield (name, array) of the arrays that are present, named as in a bundle without splits."""

@@ -12,6 +12,8 @@ from smart_core.formatting import plural
 
 MOST_VALUES = 20
 """Different values that are groups of their own; more numbers become intervals, and the rarest texts one group."""
+MANY = 1 << 18
+"""Texts from which they are told apart by hashing."""
 INTERVALS = 5
 """Intervals of numbers."""
 MISSING_VALUE = "missing"
@@ -45,7 +47,7 @@ def partition(values: Array) -> dict[str, Rows]:
 
 
 def _by_text(values: Array) -> dict[str, Rows]:
-    words, first, member, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    words, first, member, counts = _different(values)
     order = np.lexsort((first, -counts))
     own = order if len(order) <= MOST_VALUES else order[: MOST_VALUES - 1]
     groups = {str(words[w]) or MISSING_VALUE: np.flatnonzero(member == w) for w in own}
@@ -53,6 +55,24 @@ def _by_text(values: Array) -> dict[str, Rows]:
         rest = np.flatnonzero(~np.isin(member, own))
         groups[f"{plural(len(order) - len(own), 'other value')}"] = rest
     return groups
+
+
+def _different(values: Array) -> tuple[Array, Array, Array, Array]:
+    """As `np.unique`: the texts in order, where each is first, which one each value is, and how often each occurs."""
+    if len(values) < MANY:
+        return np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    import pyarrow as pa
+
+    texts_of = pa.array(values)
+    if isinstance(texts_of, pa.ChunkedArray):  # more than 2 GB of text
+        return np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    found = texts_of.dictionary_encode()  # by hashing: sorting so many texts takes many times as long
+    member, texts = found.indices.to_numpy(), np.array(found.dictionary.to_pylist(), dtype=np.str_)
+    counts, first = np.bincount(member), np.arange(len(texts))  # the dictionary is in the order of first appearance
+    order = np.argsort(texts)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return texts[order], first[order], rank[member], counts[order]
 
 
 def _by_interval(numbers: Array) -> dict[str, Rows]:

@@ -48,7 +48,7 @@ def stratified_split(labels: NDArray[np.integer], fraction: float, seed: int) ->
         raise ValueError(f"at least 2 rows are needed for a split, not {rows}")
     rng = np.random.default_rng(seed)
     size = min(max(round(fraction * rows), 1), rows - 1)
-    _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    member, counts = _members(labels)
     seats = largest_remainder(counts, size, rng)
     rank = _rank_within_class(member, counts, rng)
     chosen = rank < seats[member]
@@ -69,18 +69,32 @@ def stratified_subset(labels: NDArray[np.integer], size: int, seed: int) -> Indi
     if not 0 < size <= len(labels):
         raise ValueError(f"the subset must have between 1 and {len(labels)} rows, not {size}")
     rng = np.random.default_rng(seed)
-    _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    member, counts = _members(labels)
     offset = rng.random(len(counts))
     rank = _rank_within_class(member, counts, rng)
     position = (rank + offset[member]) / counts[member]
-    return np.sort(np.argsort(position, kind="stable")[:size])
+    first = np.flatnonzero(position <= np.partition(position, size - 1)[size - 1])
+    return np.sort(first[np.argsort(position[first], kind="stable")[:size]])
+
+
+def _members(labels: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return each row's class, numbered from 0 in the order of the labels that occur, and the size of each class."""
+    if labels.dtype.kind in "iu" and len(labels) and labels.min() >= 0 and labels.max() < max(len(labels), 1 << 20):
+        counts = np.bincount(labels)
+        return (np.cumsum(counts > 0) - 1)[labels], counts[counts > 0]
+    _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return member, counts
 
 
 def _rank_within_class(
     member: NDArray[np.intp], counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return each row's rank (from 0) in a random order of its class."""
-    order = np.lexsort((rng.random(len(member)), member))
+    order = np.argsort(rng.random(len(member)))
+    for shift in range(
+        0, max(int(member.max()).bit_length(), 1), 16
+    ):  # stable sorts of 16 bits count, from the low ones
+        order = order[np.argsort((member[order] >> shift).astype(np.uint16), kind="stable")]
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     rank = np.empty(len(member), dtype=np.int64)
     rank[order] = np.arange(len(member)) - np.repeat(starts, counts)

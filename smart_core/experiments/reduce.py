@@ -26,7 +26,7 @@ from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Array, Notice
 from smart_core.data.reduced import LABEL, LOGITS, SPLIT
 from smart_core.data.saving import atomic_write
-from smart_core.device import one_thread, rows_per_chunk
+from smart_core.device import one_thread, return_chunks, rows_per_chunk
 from smart_core.errors import CalibrationError, ExportError
 from smart_core.experiments.executors import in_order
 from smart_core.fitting.profile import GAP_FLOOR
@@ -114,6 +114,7 @@ def _pieces(part: LazyPart, share: tuple[int, int]) -> list[LazyPart]:
 def _reduced(piece: tuple[str | None, LazyPart]) -> pa.Table:
     """What a worker does with a range of rows."""
     side, part = piece
+    return_chunks()
     with one_thread():
         chunks = [
             reduced_rows(torch.from_numpy(np.ascontiguousarray(logits)), torch.from_numpy(part.labels[rows]))

@@ -13,7 +13,7 @@ from smart_core.evaluation import Evaluation
 from smart_core.figures.chart import SHARES, Chart, Look, bars, lay_out, line
 from smart_core.figures.theme import RIGHT, WRONG, ink
 from smart_core.formatting import percent, plural
-from smart_core.metrics.binning import bin_edges, bin_index
+from smart_core.metrics.binning import bin_edges
 from smart_core.types import BoolArray, Vector
 
 Counts = NDArray[np.int64]
@@ -35,7 +35,9 @@ def confidence_histogram(evaluation: Evaluation, bins: int = 15, **look: Unpack[
     (300, 'confidence-histogram')
     """
     edges = bin_edges(bins).astype(np.float64)
-    right, wrong = _counts(bin_index(evaluation.confidence, bins), evaluation.correct, bins)
+    table = evaluation.reliability(bins)
+    right = np.rint(np.nan_to_num(table.accuracy) * table.count).astype(np.int64)
+    wrong = table.count - right
     confidence = float(np.mean(evaluation.confidence, dtype=np.float64))
     accuracy = float(np.mean(evaluation.correct))
     figure = _stacked(edges, right, wrong, "%{customdata[0]:.1%}–%{customdata[1]:.1%}")

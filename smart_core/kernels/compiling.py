@@ -42,6 +42,7 @@ def make_all_ready() -> None:
     make_ready()
     if not kernels.installed():
         return
+    from smart_core.kernels.confidence_cells import confidence_sums
     from smart_core.kernels.density import log_kernel_sums
     from smart_core.kernels.logit_rows import confidences, evaluate_rows, other_powers, share_rows, top_two
     from smart_core.kernels.probability_rows import classwise_sums, row_statistics
@@ -49,6 +50,10 @@ def make_all_ready() -> None:
     logits, labels = np.zeros((2, 3), np.float32), np.zeros(2, np.int64)
     top, second, third = (np.ones(2, np.float32) for _ in range(3))
     edges = np.linspace(0, 1, 3, dtype=np.float32)
+    for kind in (np.float32, np.float64):
+        confidence_sums(
+            np.zeros(2, kind), np.zeros(2, bool), labels, np.linspace(0, 1, 3, dtype=kind), np.zeros((1, 2, 5))
+        )
     log_kernel_sums(*(np.zeros(2) for _ in range(5)))
     top_two(logits, top, second, labels)
     confidences(logits, top, second, third)

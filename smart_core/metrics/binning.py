@@ -107,6 +107,8 @@ def reliability(confidence: Values, correct: Values, bins: int = 15, *, adaptive
     ([1, 2], [0.0, 0.5], [0.3, 0.35])
     """
     check_bins(bins)
+    if isinstance(table := getattr(confidence, "table", None), Reliability):  # `ConfidenceCells`: summed already
+        return table
     p, a = confidence_and_correct(confidence, correct)
     index = adaptive_index(p, bins) if adaptive else bin_index(p, bins)
     count = np.bincount(index, minlength=bins)

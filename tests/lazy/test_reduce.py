@@ -216,3 +216,32 @@ def test_a_reduced_set_that_was_changed_by_hand_is_refused(tmp_path: Path):
     parquet.write_table(table.drop_columns(["tail_gap"]), tmp_path / "changed.parquet")
     with pytest.raises(sc.LogitFileError, match="lacks columns of reduced rows"):
         sc.load(tmp_path / "changed.parquet")
+
+
+def test_a_set_whose_curves_stay_in_the_file_is_the_one_that_is_loaded(tmp_path: Path):
+    folder = write(tmp_path / "made", WRITERS["parquet lists"])
+    path = sc.reduce(folder, tmp_path / "set.parquet").path
+    held, opened = sc.load(path), sc.open(path)
+    assert (opened.kind, opened.classes, opened.test.in_memory) == ("reduced", CLASSES, False)
+    np.testing.assert_array_equal(opened.test.labels, held.test.labels)
+    np.testing.assert_array_equal(opened.test.metadata["domain_name"], held.test.metadata["domain_name"])
+    for id in ("vanilla", "ts", "smart", "isotonic", "pts"):
+        settings = {"epochs": 20} if id == "smart" else {}
+        one, other = (sc.calibrators.get(id, **settings).fit_part(data.validation) for data in (opened, held))
+        found, exact = sc.evaluate(one, opened.test), sc.evaluate(other, held.test)
+        for name in ("confidence", "prediction", "correct", "nll", "margin"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(exact, name), err_msg=f"{id} {name}")
+    again = opened.resplit(0.2, seed=1)
+    np.testing.assert_array_equal(again.test.labels, held.resplit(0.2, seed=1).test.labels)
+    assert again.content_hash != opened.content_hash == sc.open(path).content_hash
+    pieces = [sc.reduce(folder, tmp_path / f"piece_{n}.parquet", share=(n, 2)).path for n in (1, 2)]
+    np.testing.assert_array_equal(sc.open(pieces).test.labels, held.test.labels)
+
+
+def test_a_table_of_reduced_rows_without_a_column_is_refused_in_place_too(tmp_path: Path):
+    from pyarrow import parquet
+
+    table = parquet.read_table(sc.reduce(write(tmp_path / "made"), tmp_path / "set.parquet").path)
+    parquet.write_table(table.drop_columns(["margin"]), tmp_path / "changed.parquet")
+    with pytest.raises(sc.LogitFileError, match="lacks columns of reduced rows"):
+        sc.open(tmp_path / "changed.parquet")

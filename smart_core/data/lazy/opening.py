@@ -15,6 +15,7 @@ from smart_core.data.document import Document
 from smart_core.data.experiments import shard_of
 from smart_core.data.formats.raw import RawArray, stem_of
 from smart_core.data.lazy.readers import FORMATS, READERS, Found, is_url, name_of, reader_of, reading
+from smart_core.data.lazy.reduced import open_reduced, tail_column
 from smart_core.data.lazy.rows import LazyPart, LazyRows, Shard
 from smart_core.data.logitset import Array, LogitSet, Notice
 from smart_core.data.normalize.extras import metadata_of
@@ -81,6 +82,10 @@ def open(
     LogitSet('two shards', 3 classes, 300 + 300 samples) (300,)
     """
     check_split(val_fraction, split_seed)
+    if source is not None and (reduced := reduced_paths(source)):
+        return open_reduced(
+            reduced, stem_of(name) if name else stem_of(Path(reduced[0]).name), val_fraction, split_seed
+        )
     notices: list[Notice] = []
     parts = open_parts(source, labels, val, test, values, labels_start_at, notices)
     title = stem_of(name) if name else name_of_set(parts)
@@ -92,6 +97,12 @@ def open(
         raise LogitFileError("there is only one split", Fix("splits"), file=title)
     _say_sample(validation, notices)
     return LogitSet(title, validation, test_part, notices=tuple(notices))
+
+
+def reduced_paths(source: Paths) -> list[str]:
+    """The files of a source if they hold reduced rows; empty if the first one does not."""
+    paths = _paths(source)
+    return paths if paths and tail_column(paths[0]) is not None else []
 
 
 def open_parts(

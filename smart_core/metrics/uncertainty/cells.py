@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from smart_core.metrics.binning import adaptive_index, bin_index
+from smart_core.metrics.confidence_cells import ConfidenceCells
 from smart_core.types import FloatArray, IntArray, Matrix, Vector
 
 PSEUDO_COUNT = 3.0
@@ -79,6 +80,18 @@ def cell_sums(metric: str, confidence: FloatArray, correct: Vector, bins: int) -
     r = p - correct
     share, mean_p, mean_p2, gap = (np.bincount(index, w, minlength=cells) / p.size for w in (None, p, p * p, r))
     return CellSums(p.size, share, mean_p, mean_p2, gap, (index, r))
+
+
+def summed(found: ConfidenceCells) -> CellSums:
+    """Return the sums over the bins of many samples that were summed before."""
+    share, p, a, variance, _ = found.by_bin / found.samples
+    return CellSums(found.samples, share, p, p - variance, p - a)
+
+
+def summed_covariance(found: ConfidenceCells) -> Matrix:
+    """Return N times the covariance of these sums: no sample is in two bins."""
+    _, p, a, _, squares = found.by_bin / found.samples
+    return np.diag(squares) - np.outer(p - a, p - a)
 
 
 def joint_covariance(parts: list[CellSums]) -> Matrix:

@@ -13,11 +13,12 @@ from scipy.special import ndtri
 
 from smart_core.metrics.arrays import Evaluated, MetricError, confidences, needed
 from smart_core.metrics.binning import check_bins
+from smart_core.metrics.confidence_cells import equal_width
 from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.metrics.smooth_ece import smece_batch
 from smart_core.metrics.uncertainty.cells import cell_index
 from smart_core.metrics.uncertainty.classwise import calibrated_distribution
-from smart_core.types import IntArray, Vector
+from smart_core.types import IntArray, Matrix, Vector
 
 FLOOR_METRICS = ("ece", "adaece", "mce", "smce", "smece", "cece")
 
@@ -50,6 +51,9 @@ def noise_floor(metric: str, evaluation: Evaluated, *, bins: int = 15, draws: in
         values = np.maximum(mean + sd * ndtri((np.arange(draws) + 0.5) / draws), 0.0)
         return Floor(mean, mean + 1.645 * sd, draws, values)
     check_bins(bins)
+    many = equal_width(evaluation, bins) if metric in ("ece", "mce") else None
+    if many is not None:
+        return _floor(_values(metric, many.calibrated_gaps(draws, seed), many.by_bin[0] / many.samples))
     p = confidences(needed(evaluation, "confidence", metric))
     return floor_of_cells(metric, p.astype(np.float64), *cell_index(metric, p, bins, fine=True), draws, seed)
 
@@ -59,7 +63,11 @@ def floor_of_cells(
 ) -> Floor:
     """Return the floor of confidences in the cells of a metric, of which each counts `weight` times."""
     values = _calibrated_values(metric, p, index.astype(np.int64), cells, draws, seed, weight)
-    return Floor(float(values.mean()), float(np.quantile(values, 0.95)), draws, values)
+    return _floor(values)
+
+
+def _floor(values: Vector) -> Floor:
+    return Floor(float(values.mean()), float(np.quantile(values, 0.95)), len(values), values)
 
 
 def _calibrated_values(
@@ -73,8 +81,12 @@ def _calibrated_values(
         return smce_batch(np.linspace(0, 1, cells), gap)
     if metric == "smece":
         return smece_batch(gap)
+    return _values(metric, gap, np.bincount(index, weight, minlength=cells) / weight.sum())
+
+
+def _values(metric: str, gap: Matrix, share: Vector) -> Vector:
+    """Return the binned errors of gaps (draws, cells) weighted by the share of each cell."""
     if metric == "mce":
-        share = np.bincount(index, weight, minlength=cells) / weight.sum()
         return np.asarray((np.abs(gap[:, share > 0]) / share[share > 0]).max(axis=1))
     return np.asarray(np.abs(gap).sum(axis=1))
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from smart_core.metrics.arrays import Evaluated, MetricError, confidence_and_correct, needed
 from smart_core.metrics.binning import check_bins
+from smart_core.metrics.confidence_cells import equal_width
 from smart_core.metrics.smooth_calibration import smce, smce_batch
 from smart_core.metrics.smooth_ece import smece, smooth_cells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate, around
@@ -28,6 +29,8 @@ from smart_core.metrics.uncertainty.cells import (
     correlated_normals,
     joint_covariance,
     standard_errors,
+    summed,
+    summed_covariance,
 )
 from smart_core.types import Matrix, Vector
 
@@ -40,6 +43,11 @@ DRAWS = 500
 def top_label_bounds(metric: str, evaluations: Sequence[Evaluated], bins: int, seed: int) -> list[Bounds]:
     """Return the bounds of a metric for evaluations of the same samples, with the noise that they share."""
     check_bins(bins)
+    many = equal_width(evaluations[0], bins) if metric == "ece" and len(evaluations) == 1 else None
+    if many is not None:
+        part = summed(many)
+        normals = correlated_normals(summed_covariance(many), DRAWS, np.random.default_rng(seed))
+        return [bounds_of_cells(metric, part, normals, None)]
     pairs = [
         confidence_and_correct(needed(one, "confidence", metric), needed(one, "correct", metric)) for one in evaluations
     ]
