@@ -122,6 +122,8 @@ class Calibrator(ABC):
     """Whether the seed matters."""
     traceable: ClassVar[bool] = True
     """Whether PyTorch can record `_probabilities` as a graph."""
+    shapes: ClassVar[tuple[tuple[str, Shape], ...]] = ()
+    """The learned tensors, which a file keeps, and their shapes; `learned` gives those that depend on a fit."""
     infinite: ClassVar[tuple[str, ...]] = ()
     """Learned tensors that may hold infinity."""
     rules: ClassVar[tuple[tuple[str, *tuple[Rule, ...]], ...]] = ()
@@ -156,8 +158,8 @@ class Calibrator(ABC):
         """Learn from the validation arrays; set the attributes that `learned` names."""
 
     def learned(self) -> dict[str, Shape]:
-        """The learned tensors, which a file keeps: name -> shape, from the settings and `classes_`."""
-        return {}
+        """The learned tensors: `shapes`, or other ones from the settings and `classes_`."""
+        return dict(self.shapes)
 
     @abstractmethod
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.logistic import LEAST_COMPLEMENT, SLOPE_LIMIT, logistic_coefficients, one_outcome
 from smart_core.calibrators.rules import Rule, between
 from smart_core.calibrators.toplabel import TopLabelCalibrator
@@ -36,6 +36,7 @@ class Beta(TopLabelCalibrator):
     summary = "A three-parameter, non-decreasing map of the top-1 confidence from the beta family."
     position = 15
     style = LineStyle("#8F7A33", "dot", "x-open")
+    shapes = (("coefficients_", (3,)),)
     rules = (("coefficients_", between(-SLOPE_LIMIT - 1, SLOPE_LIMIT + 1), SLOPES),)
     libraries = ("scipy.optimize",)
     parameters = 3
@@ -45,9 +46,6 @@ class Beta(TopLabelCalibrator):
         self.notices_ += one_outcome(hits)
         features = beta_features(torch.from_numpy(u)).numpy()
         self.coefficients_ = self._store(logistic_coefficients(features, hits, run, least_slope=0.0))
-
-    def learned(self) -> dict[str, Shape]:
-        return {"coefficients_": (3,)}
 
     def _map(self, u: Tensor) -> Tensor:
         slopes, intercept = self.coefficients_[:2], self.coefficients_[2]

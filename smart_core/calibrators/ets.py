@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, LineStyle, ReducedColumns, Shape
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle, ReducedColumns
 from smart_core.calibrators.rows import labelled_chunks
 from smart_core.calibrators.rules import DISTRIBUTION, TEMPERATURES
 from smart_core.calibrators.settings import setting
@@ -53,6 +53,7 @@ class ETS(Calibrator):
     family = "One correction for all samples"
     style = LineStyle("#3B82D0", "dash", "square-open")
     reducible = True
+    shapes = (("temperature_", (1,)), ("weights_", (3,)))
     rules = (("temperature_", TEMPERATURES), ("weights_", DISTRIBUTION))
     libraries = ("scipy.optimize",)
     whole_rows = None
@@ -82,9 +83,6 @@ class ETS(Calibrator):
         device = data.logits.device
         self.temperature_ = torch.tensor([1.0 / beta], dtype=torch.float32, device=device)
         self.weights_ = torch.as_tensor(weights, dtype=torch.float32, device=device)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"temperature_": (1,), "weights_": (3,)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         d = gaps(logits)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle
 from smart_core.calibrators.rows import labelled_chunks, row_chunks
 from smart_core.calibrators.rules import INCREASING, NOT_DECREASING, PROBABILITIES
 from smart_core.calibrators.temperature import lift_top
@@ -44,6 +44,7 @@ class IRM(Calibrator):
     whole_rows = "it maps the probabilities of all classes by one function"
     family = "One correction for all samples"
     style = LineStyle("#2E86AB", "4px,2px", "circle-x")
+    shapes = (("nodes_", ("n+1",)), ("values_", ("n+1",)))
     rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", PROBABILITIES, NOT_DECREASING))
     libraries = ("scipy.optimize",)
 
@@ -52,9 +53,6 @@ class IRM(Calibrator):
         device = data.logits.device
         self.nodes_ = torch.as_tensor(nodes, dtype=torch.float32, device=device)
         self.values_ = torch.as_tensor(values, dtype=torch.float32, device=device)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"nodes_": ("n+1",), "values_": ("n+1",)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         p = rounded_softmax(logits)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle
 from smart_core.calibrators.candidate_ece import candidate_ece
 from smart_core.calibrators.rows import row_chunks
 from smart_core.calibrators.rules import between
@@ -50,6 +50,7 @@ class LogitClip(Calibrator):
     whole_rows = "clamping would give an absent class a logit"
     family = "One correction for all samples"
     style = LineStyle("#4C8C8C", "12px,2px", "square-cross")
+    shapes = (("clip_", (1,)),)
     rules = (("clip_", between(LEAST, math.inf)),)
     infinite = ("clip_",)
     parameters = 1
@@ -61,9 +62,6 @@ class LogitClip(Calibrator):
         if math.isinf(best):
             self.notices_.append("No threshold lowered the validation ECE; the logits are not clipped.")
         self.clip_ = torch.tensor([best], dtype=torch.float32, device=data.logits.device)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"clip_": (1,)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         clipped = logits.clamp(-self.clip_, self.clip_)

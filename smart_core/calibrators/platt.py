@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.logistic import (
     LEAST_COMPLEMENT,
     SLOPE_LIMIT,
@@ -41,6 +41,7 @@ class Platt(TopLabelCalibrator):
     summary = "A logistic function of the top-1 log-odds, with a slope and an intercept."
     position = 19
     style = LineStyle("#B5651D", "6px,2px", "bowtie")
+    shapes = (("coefficients_", (2,)),)
     rules = (("coefficients_", between(-SLOPE_LIMIT - 1, SLOPE_LIMIT + 1)),)
     libraries = ("scipy.optimize",)
     parameters = 2
@@ -49,9 +50,6 @@ class Platt(TopLabelCalibrator):
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         self.notices_ += one_outcome(hits)
         self.coefficients_ = self._store(platt_coefficients(u, hits, run))
-
-    def learned(self) -> dict[str, Shape]:
-        return {"coefficients_": (2,)}
 
     def _map(self, u: Tensor) -> Tensor:
         slope, intercept = precise(self.coefficients_).unbind()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from smart_core.calibrators.base import TWO_CLASSES, Calibrator, FitData, LineStyle, Shape
+from smart_core.calibrators.base import TWO_CLASSES, Calibrator, FitData, LineStyle
 from smart_core.calibrators.lbfgs import minimise_convex
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.rules import TEMPERATURES, WEIGHTS
@@ -49,6 +49,7 @@ class Quadratic(Calibrator):
     family = "One correction for all samples"
     style = LineStyle("#1F7A8C", "3px,1px", "diamond-open")
     needs = (TWO_CLASSES,)
+    shapes = (("temperature_", (1,)), ("coefficients_", (3,)))
     rules = (("temperature_", TEMPERATURES), ("coefficients_", WEIGHTS))
     keeps_top1 = False
     parameters = 3
@@ -81,9 +82,6 @@ class Quadratic(Calibrator):
         x = ((precise(logits[:, 1]) - precise(logits[:, 0])) / self.temperature_).clamp(-CLIP, CLIP)
         square = x * x.abs() if self.square == "signed" else x * x
         return torch.stack([torch.ones_like(x), x, square], dim=1)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"temperature_": (1,), "coefficients_": (3,)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         score = self._terms(logits) @ precise(self.coefficients_)

@@ -29,6 +29,3 @@ class SMS(StructuredScaling):
     style = LineStyle("#9A5B13", "7px,2px,2px,2px", "triangle-right")
 
     lambda_off_diagonal: float = strength("V off its diagonal")
-
-    def _off_diagonal(self) -> float:
-        return self.lambda_off_diagonal

@@ -55,11 +55,10 @@ def _sorted_header(content: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + content[start:]
 
 
-def load_calibrator(source: Saved, device: str = "auto", *, isolated: bool = True) -> Calibrator:
+def load_calibrator(source: Saved, device: str = "auto") -> Calibrator:
     """Read a calibrator back; on the same machine it gives the same bits as the one that was saved.
 
-    The file is parsed in a process of its own, with hard limits on memory and time; `isolated=False` parses it in this
-    one.
+    The file is parsed in a process of its own, with hard limits on memory and time.
 
     >>> import numpy as np, smart_core as sc
     >>> z = np.random.default_rng(0).normal(size=(100, 3))
@@ -68,7 +67,7 @@ def load_calibrator(source: Saved, device: str = "auto", *, isolated: bool = Tru
     'TS'
     """
     resolve_device(device)  # a wrong device is not the file's fault
-    name, parts = read_saved("calibrator", source, "the given bytes", CalibratorFileError, isolated)
+    name, parts = read_saved("calibrator", source, "the given bytes", CalibratorFileError)
     try:
         return build_calibrator(parts, device)
     except (TypeError, ValueError, SmartError) as error:

@@ -12,7 +12,6 @@ with the number of samples, so that 1, the default of each, needs no tuning.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +41,9 @@ class StructuredScaling(LinearMap):
     numpy_inputs = "smoothed_log_probabilities(z, TEMPERATURE[0], UNIFORM[0])"
     least_gain = 1e-13  # the penalties make the minimum sharp
 
+    lambda_off_diagonal = 0.0  # a setting where V is a full matrix
     lambda_intercept: float = strength("the intercepts b")
     lambda_diagonal: float = strength("the diagonal of V, less 1")
-
-    @abstractmethod
-    def _off_diagonal(self) -> float:
-        """The strength of the penalty on V off its diagonal."""
 
     def _problem(self, data: FitData, beta: float, run: Run) -> tuple[Tensor, Penalty, float]:
         self.temperature_ = torch.tensor([1.0 / beta], dtype=torch.float32, device=data.logits.device)
@@ -55,7 +51,7 @@ class StructuredScaling(LinearMap):
         x = map_rows(self._inputs, data.logits, run, "reading the logits")
         # the strengths of the sums of squares as strengths of their means
         each, pairs = data.classes**2 / len(data), (data.classes * (data.classes - 1)) ** 2 / len(data)
-        penalty = Penalty(self._off_diagonal() * pairs, self.lambda_diagonal * each, self.lambda_intercept * each)
+        penalty = Penalty(self.lambda_off_diagonal * pairs, self.lambda_diagonal * each, self.lambda_intercept * each)
         return x, penalty, 1.0
 
     def _inputs(self, logits: Logits) -> Tensor:

@@ -28,6 +28,3 @@ class SVS(StructuredScaling):
     position = 17
     style = LineStyle("#7B4FB5", "9px,3px", "triangle-left")
     diagonal = True
-
-    def _off_diagonal(self) -> float:
-        return 0.0

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import Calibrator, FitData, ReducedColumns, Shape
+from smart_core.calibrators.base import Calibrator, FitData, ReducedColumns
 from smart_core.calibrators.rows import row_chunks
 from smart_core.calibrators.rules import NOT_DECREASING, PROBABILITIES
 from smart_core.device import precise, resolve_device
@@ -116,11 +116,9 @@ class TopLabelCalibrator(Calibrator):
 class StairsCalibrator(TopLabelCalibrator):
     """A step function of the complement."""
 
+    shapes = (("edges_", ("n",)), ("values_", ("n+1",)))
     rules = (("edges_", PROBABILITIES, NOT_DECREASING), ("values_", PROBABILITIES))
     numpy_map = "stairs(u, EDGES, VALUES)"
-
-    def learned(self) -> dict[str, Shape]:
-        return {"edges_": ("n",), "values_": ("n+1",)}
 
     def _store_stairs(self, edges: FloatArray, values: FloatArray) -> None:
         self.edges_, self.values_ = self._store(edges), self._store(values)
@@ -133,6 +131,7 @@ class StairsCalibrator(TopLabelCalibrator):
 class LineCalibrator(TopLabelCalibrator):
     """A broken line over the complement."""
 
+    shapes = (("nodes_", ("n+1",)), ("values_", ("n+1",)))
     numpy_map = "broken_line(u, NODES, VALUES)"
 
     @abstractmethod
@@ -141,9 +140,6 @@ class LineCalibrator(TopLabelCalibrator):
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         self.nodes_, self.values_ = map(self._store, self._line(u, hits))
-
-    def learned(self) -> dict[str, Shape]:
-        return {"nodes_": ("n+1",), "values_": ("n+1",)}
 
     def _map(self, u: Tensor) -> Tensor:
         return broken_line(u, self.nodes_, self.values_)

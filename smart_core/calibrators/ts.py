@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from smart_core import kernels
-from smart_core.calibrators.base import FitData, LineStyle, Shape
+from smart_core.calibrators.base import FitData, LineStyle
 from smart_core.calibrators.rules import TEMPERATURES
 from smart_core.calibrators.settings import setting
 from smart_core.calibrators.temperature import TemperatureCalibrator
@@ -56,6 +56,7 @@ class TS(TemperatureCalibrator):
     family = "One correction for all samples"
     style = LineStyle("#0B72C4", "solid", "square")
     reducible = True
+    shapes = (("temperature_", (1,)),)
     rules = (("temperature_", TEMPERATURES),)
     parameters = 1
 
@@ -79,9 +80,6 @@ class TS(TemperatureCalibrator):
                 f"The best temperature lies outside {T_LOW} to {T_HIGH}; it was held at {temperature:g}."
             )
         self.temperature_ = torch.tensor([temperature], dtype=torch.float32, device=data.logits.device)
-
-    def learned(self) -> dict[str, Shape]:
-        return {"temperature_": (1,)}
 
     def _temperatures(self, logits: Logits) -> Tensor:
         return self.temperature_.expand(logits.shape[0])

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smart_core.calibrators.base import LineStyle, Shape
+from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.rules import NOT_DECREASING, NOT_INCREASING, PROBABILITIES
 from smart_core.calibrators.toplabel import TopLabelCalibrator, complement, complement_of, stairs
 from smart_core.device import like_input
@@ -39,6 +39,7 @@ class VennAbers(TopLabelCalibrator):
     summary = "Two isotonic maps, one with the query as a miss and one as a hit: an interval, and a value between."
     position = 21
     style = LineStyle("#7F8C1B", "10px,3px,2px,3px", "diamond-tall")
+    shapes = (("low_edges_", ("n",)), ("low_", ("n+1",)), ("high_edges_", ("m",)), ("high_", ("m+1",)))
     rules = (
         ("low_edges_", PROBABILITIES, NOT_DECREASING),
         ("low_", PROBABILITIES, NOT_INCREASING),
@@ -66,9 +67,6 @@ class VennAbers(TopLabelCalibrator):
         """The steps without those between equal values."""
         changes = values[1:] != values[:-1]
         return self._store(edges[changes]), self._store(np.append(values[:-1][changes], values[-1]))
-
-    def learned(self) -> dict[str, Shape]:
-        return {"low_edges_": ("n",), "low_": ("n+1",), "high_edges_": ("m",), "high_": ("m+1",)}
 
     def _interval(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """p0 and p1 at the complements u; at a validation confidence the query joins the samples that are there."""

@@ -53,7 +53,6 @@ class CommandParser(Parser):
 
 
 def module_of(command: str) -> Any:
-    """Import the module of a command."""
     return import_module(f"{__name__}.{command}")
 
 
@@ -97,7 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
     parser = Parser(
         prog="smart",
         description="Judge and repair a classifier's confidence from its logits.",

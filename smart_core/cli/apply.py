@@ -12,7 +12,6 @@ from smart_core.formatting import plural
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("calibrator", metavar="CAL", help="file written by fit")
     parser.add_argument("files", nargs="+", metavar="FILE", help="logits, with or without labels")
     add_reading(parser)
@@ -31,7 +30,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Load a calibrator, apply it, and write the probabilities."""
     import numpy as np
 
     from smart_core.calibrators import load_calibrator

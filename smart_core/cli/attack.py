@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.description = (
         "Measure the distance from each image to the nearest one that the model classifies differently, by the "
         "Carlini-Wagner L2 attack on the model's own predictions."

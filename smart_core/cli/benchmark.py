@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument(
         "files",
         nargs="*",
@@ -46,7 +45,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Fit what is missing and print the table and the ranking."""
     from smart_core.cli.inputs import on_scheduler
     from smart_core.data.saving import atomic_write
     from smart_core.experiments.benchmark import benchmark as run_benchmark
@@ -76,6 +74,7 @@ def run(options: Namespace) -> None:
             )
         else:
             result = stored(records, options.metric, run)
+            records.save()
     if options.latex and result.complete:
         with atomic_write(options.latex) as stream:
             stream.write(result.to_latex().encode())
@@ -85,19 +84,18 @@ def run(options: Namespace) -> None:
 
 
 def stored(records: RecordFile, metric: str, run: Run | None = None) -> Benchmark:
-    """The benchmark in a file of finished fits, with the methods tied with the best marked."""
+    """The benchmark of finished fits, with the methods tied with the best marked."""
     from smart_core.errors import Cancelled, SmartError
     from smart_core.experiments.benchmark import mark_ties
     from smart_core.experiments.benchmark_result import Benchmark
 
     result = Benchmark.of(records, metric)
     if not result.sets:
-        raise SmartError("holds no finished fits", "name the data sets", file=str(records.path))
+        raise SmartError("holds no finished fits", "run `smart benchmark` with data sets first", file=str(records.path))
     try:
         mark_ties(result, records, metric, run=run)
     except Cancelled:
         result.complete = False
-    records.save()
     return result
 
 

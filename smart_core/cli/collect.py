@@ -11,7 +11,6 @@ from smart_core.formatting import plural
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.description = (
         "Run a PyTorch model over loaders for validation and test and write a bundle with its logits, the "
         "labels, the input of its last linear layer and that layer. If interrupted, run it again to resume."
@@ -37,7 +36,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Collect and write the bundle."""
     from smart_core.attacks.inputs import build_model, load_weights, made_by
     from smart_core.data.collecting import collect
 

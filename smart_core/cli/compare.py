@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_study(parser)
 
 
 def run(options: Namespace) -> None:
-    """Fit every method and print the leaderboard."""
     from smart_core.cli.inputs import load_data, on_scheduler
     from smart_core.experiments.compare import compare as run_compare
 

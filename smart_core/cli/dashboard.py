@@ -70,7 +70,6 @@ opened = Opened()
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument(
         "files",
         nargs="*",

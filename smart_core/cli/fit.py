@@ -11,7 +11,6 @@ from smart_core.formatting import plural
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     add_files(parser)
     parser.add_argument(
         "--method", default="smart", help="id of the method, or of a chain such as svs+smart (default: smart)"
@@ -30,7 +29,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Fit a method and save it."""
     from smart_core.calibrators import get, method_named, select
     from smart_core.cli.inputs import assignments_and_files, check_arrays, load_validation, parse_settings
     from smart_core.device import resolve_device

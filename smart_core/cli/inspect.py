@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     add_files(parser)
     parser.add_argument("--by", metavar="COLUMN", help="also evaluate each slice of the test part by this column")
 
 
 def run(options: Namespace) -> None:
-    """Print what the files hold."""
     from smart_core.cli.inputs import load_data
 
     check_targets(options)
@@ -82,7 +80,6 @@ def slice_card(data: LogitSet, column: str) -> dict[str, Any]:
 
 
 def card_text(card: dict[str, Any]) -> str:
-    """Return the data card as text."""
     rows = [
         (part, name, " x ".join(map(str, shape)), kind)
         for part, arrays in card["arrays"].items()

@@ -14,13 +14,11 @@ DESCRIBED = ("name", "default", "help", "low", "high", "choices")
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("method", nargs="?", metavar="ID", help="show the settings of this method")
     add_json(parser)
 
 
 def run(options: Namespace) -> None:
-    """Print all methods, or the settings of one."""
     from smart_core.calibrators import method_named, select
     from smart_core.calibrators import methods as all_methods
     from smart_core.calibrators.registry import HEADINGS, method_rows
@@ -33,7 +31,6 @@ def run(options: Namespace) -> None:
 
 
 def settings_text(card: dict[str, Any]) -> str:
-    """Return one method and its settings."""
     rows = [(item["name"], item["default"], _allowed(item), item["help"]) for item in card["settings"]]
     return "\n".join([f"{card['label']}: {card['summary']}", table(("setting", "default", "values", "meaning"), rows)])
 

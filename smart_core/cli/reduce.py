@@ -10,7 +10,6 @@ from smart_core.cli.terminal import running
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("files", nargs="*", metavar="SHARD", help="shards of logits, a folder, or a pattern")
     parser.add_argument("--labels", nargs="+", metavar="FILE", help="their labels, if they are not among the shards")
     parser.add_argument("--val", nargs="+", metavar="FILE", help="validation: shards and labels")
@@ -30,7 +29,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Write the reduced set."""
     from smart_core.cli.inputs import on_scheduler
     from smart_core.experiments.reduce import reduce
     from smart_core.formatting import bytes_text

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smart_core.cli.arguments import METHODS_HELP, add_files, add_metric, add_study
+from smart_core.cli.benchmark import stored
 from smart_core.cli.output import check_extension, check_options, show
 from smart_core.cli.terminal import running
 
 if TYPE_CHECKING:
-    from smart_core.experiments.benchmark_result import Benchmark
     from smart_core.progress import Run
 
 WRITING = 0.9
@@ -20,7 +20,6 @@ WRITING = 0.9
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     add_files(parser)
     parser.add_argument("--methods", default="all", help=METHODS_HELP)
     add_metric(parser, "metric that methods are ranked by")
@@ -33,7 +32,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Write the self-contained report."""
     from smart_core.cli.inputs import on_scheduler
 
     check_extension("--out", options.out, ".html", ".htm")
@@ -48,13 +46,16 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
     from smart_core.calibrators import select
     from smart_core.cli.inputs import load_data
     from smart_core.data.saving import atomic_write
+    from smart_core.experiments.benchmark_records import RecordFile
     from smart_core.experiments.verdict import repair_verdict
     from smart_core.report.findings import findings
     from smart_core.report.page import report_html
     from smart_core.report.reproduce import compare_code
 
     ids = select(options.methods)
-    over_sets = benchmark_of(options, run.part(0.0, 0.0)) if options.benchmark else None
+    over_sets = None
+    if options.benchmark:
+        over_sets = stored(RecordFile.open(options.benchmark), options.metric, run.part(0.0, 0.0))
     data = load_data(options)
     found = findings(
         data,
@@ -79,21 +80,6 @@ def run_report(options: Namespace, run: Run) -> dict[str, Any]:
         "verdict": repair_verdict(found.comparison).replace("\u00a0", " "),
         "methods": {id: row.available for id, row in found.comparison.results.items()},
     }
-
-
-def benchmark_of(options: Namespace, run: Run) -> Benchmark:
-    """The benchmark in a file of finished fits, which must be there and is not changed."""
-    from smart_core.errors import SmartError
-    from smart_core.experiments.benchmark import mark_ties
-    from smart_core.experiments.benchmark_records import RecordFile
-    from smart_core.experiments.benchmark_result import Benchmark
-
-    records = RecordFile.open(options.benchmark)
-    result = Benchmark.of(records, options.metric)
-    if not result.sets:
-        raise SmartError("holds no finished fits", "name a file of `smart benchmark`", file=options.benchmark)
-    mark_ties(result, records, options.metric, run=run)
-    return result
 
 
 def command(options: Namespace) -> str:

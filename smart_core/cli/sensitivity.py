@@ -19,7 +19,6 @@ DELTA_HELP = "Charbonnier smoothings, numbers separated by commas (default: 0.00
 
 
 def add(parser: ArgumentParser) -> None:
-    """The arguments of the command."""
     add_files(parser)
     parser.add_argument("--sigma", type=numbers, default=None, metavar="A,B,...", help=SIGMA_HELP)
     parser.add_argument("--delta", type=numbers, default=None, metavar="A,B,...", help=DELTA_HELP)
@@ -28,7 +27,6 @@ def add(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Fit SMART for every sigma and delta and print the grid."""
     import numpy as np
 
     from smart_core.cli.inputs import load_data, on_scheduler

@@ -124,7 +124,7 @@ class Part:
         self.check_labels()
 
     def _check_columns(self) -> None:
-        for name, (kind, low, high) in _REDUCED_FORMS.items():
+        for name, (kind, low, high) in REDUCED_FORMS.items():
             values = self.reduced.get(name)
             self._check(f"the column '{name}'", values, (kind,), 1)
             if len(self) and not (values.min() >= low and values.max() <= high):  # type: ignore[union-attr]
@@ -135,7 +135,7 @@ class Part:
     def _check_reduced(self) -> None:
         self._check_columns()
         tails = [name for name in self.reduced if TAIL_COLUMN.fullmatch(name)]
-        if len(tails) != 1 or len(self.reduced) != len(_REDUCED_FORMS) + 1:
+        if len(tails) != 1 or len(self.reduced) != len(REDUCED_FORMS) + 1:
             raise _wrong("the columns are not those of reduced rows")
         tail, width = self.reduced[tails[0]], min(self.classes, 10)
         self._check(f"the column '{tails[0]}'", tail, (np.uint16,), 2)
@@ -401,7 +401,7 @@ _FORMS: dict[str, tuple[type[np.generic], int]] = {
     "confidence": (np.float64, 1),
 }
 """Array of a part -> its type and number of axes."""
-_REDUCED_FORMS: dict[str, tuple[type[np.generic], float, float]] = {
+REDUCED_FORMS: dict[str, tuple[type[np.generic], float, float]] = {
     "prediction": (np.int64, 0, 2**31),
     "label_gap": (np.float32, -1e30, 0),
     "mean_gap": (np.float32, -1e30, 0),

@@ -9,21 +9,14 @@ import numpy as np
 
 from smart_core.data.checks import notices_of
 from smart_core.data.formats.raw import RawArray, RawFile
-from smart_core.data.logitset import TAIL_COLUMN, Array, LogitSet, Notice, Part, read_only
+from smart_core.data.logitset import REDUCED_FORMS, TAIL_COLUMN, Array, LogitSet, Notice, Part, read_only
 from smart_core.data.normalize.extras import metadata_of
 from smart_core.data.split import split_part
 from smart_core.errors import LogitFileError
 
 LOGITS, LABEL, SPLIT = "top_logits", "label", "split"
-COLUMNS = {
-    "prediction": np.int64,
-    "label_gap": np.float32,
-    "mean_gap": np.float32,
-    "tail_gap": np.float32,
-    "complement": np.float32,
-    "others_squared": np.float32,
-}
-"""The columns of `Part.reduced` beside the tail."""
+COLUMNS = {name: kind for name, (kind, _, _) in REDUCED_FORMS.items()}
+"""The columns of `Part.reduced` beside the tail, and their types."""
 SHOWN = ("margin", "confidence", "correct")
 """Columns for readers of the table, which the others give."""
 

@@ -37,9 +37,7 @@ CALIBRATOR_VERSION = 1
 T = TypeVar("T")
 
 
-def read_saved(
-    task: str, source: Saved, unnamed: str, error: type[SmartError], isolated: bool = True
-) -> tuple[str, Any]:
+def read_saved(task: str, source: Saved, unnamed: str, error: type[SmartError]) -> tuple[str, Any]:
     """Return the name of a file and what the task reads from it; whatever is wrong raises `error`, one sentence."""
     given = isinstance(source, bytes | bytearray | memoryview)
     name = unnamed if given else printable(os.path.basename(os.fspath(source)) or str(source), LONGEST_NAME)  # type: ignore[arg-type]
@@ -48,7 +46,7 @@ def read_saved(
     except (OSError, ValueError) as fault:
         raise error(f"{name} cannot be read: {getattr(fault, 'strerror', None) or fault}.") from fault
     try:
-        answer, arrays = _answer(task, file, isolated and sandbox.available())
+        answer, arrays = _answer(task, file)
     except (OSError, sandbox.SandboxError) as fault:
         reason = getattr(fault, "reason", "its reader could not be started")
         raise error(f"{name} could not be read: {reason}", "use another copy of it") from None
@@ -71,8 +69,8 @@ def _opened(path: str | os.PathLike[str]) -> int:
     raise ValueError("it is larger than any saved file" if stat.S_ISREG(info.st_mode) else "it is not a file")
 
 
-def _answer(task: str, file: bytes | int, apart: bool) -> tuple[Any, list[Array]]:
-    if not apart:
+def _answer(task: str, file: bytes | int) -> tuple[Any, list[Array]]:
+    if not sandbox.available():
         return Tasks([file if isinstance(file, bytes) else open(file, "rb", closefd=False).read()]).run(task, None)
     box = sandbox.Sandbox([file])
     try:

@@ -216,15 +216,7 @@ class Benchmark(Result):
         import pandas as pd
 
         found = self.ranking(metric)
-        columns = [
-            "method",
-            "mean_rank",
-            "mean_rank_low",
-            "mean_rank_high",
-            "win_rate",
-            "win_rate_low",
-            "win_rate_high",
-        ]
+        columns = ["method", *(f"{of}{end}" for of in ("mean_rank", "win_rate") for end in ("", "_low", "_high"))]
         if found is None:
             return pd.DataFrame(columns=columns).set_index("method")
         parts = (found.mean_rank, *found.rank_interval.T, found.win_rate, *found.win_interval.T)
@@ -251,9 +243,9 @@ class Benchmark(Result):
         if found.sets < FEWEST_SETS:
             return f"{head} {plural(found.sets, 'data set')}: too few for a claim over data sets."
         words = [head]
-        if found.friedman is not None:
-            different = "rank differently beyond chance" if found.friedman.f_p < 0.05 else "cannot be told apart"
-            p_value = f"p {'< 0.0001' if found.friedman.f_p < 1e-4 else f'= {found.friedman.f_p:.2g}'}"
+        if found.friedman_p is not None:
+            different = "rank differently beyond chance" if found.friedman_p < 0.05 else "cannot be told apart"
+            p_value = f"p {'< 0.0001' if found.friedman_p < 1e-4 else f'= {found.friedman_p:.2g}'}"
             words.append(f"The methods {different} (Friedman test with Iman and Davenport's F, {p_value}).")
         near = [labels[i] for i in order[1:] if found.mean_rank[i] - rank <= found.critical_difference]
         nemenyi = f"cannot tell it from {join_words(near)}" if near else "tells it from every other"
@@ -284,15 +276,10 @@ class Benchmark(Result):
         found = self.ranking()
         summary = {
             id: {
-                "mean_rank": found.mean_rank[place],
-                "win_rate": {
-                    "mean": found.win_rate[place],
-                    "low": found.win_interval[place, 0],
-                    "high": found.win_interval[place, 1],
-                },
+                "mean_rank": row.mean_rank,
+                "win_rate": {"mean": row.win_rate, "low": row.win_rate_low, "high": row.win_rate_high},
             }
-            for place, id in enumerate(found.methods if found else ())
-            if found
+            for id, row in self.summary().iterrows()
         }
         return {
             "metric": self.metric,
@@ -301,7 +288,7 @@ class Benchmark(Result):
             "cells": cells,
             "summary": summary,
             "critical_difference": found.critical_difference if found else None,
-            "friedman_p": found.friedman.f_p if found and found.friedman else None,
+            "friedman_p": found.friedman_p if found else None,
         }
 
     def to_latex(self, metric: str | None = None) -> str:

@@ -13,7 +13,6 @@ from smart_core.evaluation import HEADLINE, METRICS, Evaluation, evaluate
 from smart_core.experiments.results import Result
 from smart_core.experiments.running import fit_method
 from smart_core.metrics.uncertainty import Difference, paired_difference
-from smart_core.progress import Run
 from smart_core.types import IntArray
 
 
@@ -64,9 +63,7 @@ def same_test_labels(first: LogitSet, second: LogitSet) -> bool:
     return len(first.test) == len(second.test) and np.array_equal(first.test.labels, second.test.labels)
 
 
-def compare_models(
-    first: LogitSet, second: LogitSet, method: str = "vanilla", *, bins: int = 15, run: Run | None = None
-) -> ModelPair:
+def compare_models(first: LogitSet, second: LogitSet, method: str = "vanilla", *, bins: int = 15) -> ModelPair:
     """Evaluate two models on the test samples they share, and test every metric of the leaderboard.
 
     With `method`, each is calibrated first, on its own validation part.
@@ -83,13 +80,7 @@ def compare_models(
             f"{first.name} and {second.name} do not have the same test labels, so they cannot be compared sample "
             "by sample; open two models' predictions of the same test set."
         )
-    run = run or Run()
-    evaluations = []
-    for number, data in enumerate((first, second)):
-        fit = fit_method(method, data, run=run.part(number / 2, number / 2 + 0.4))
-        evaluations.append(evaluate(fit.calibrator, data.test, bins=bins))
-    a, b = evaluations
+    a, b = (evaluate(fit_method(method, data).calibrator, data.test, bins=bins) for data in (first, second))
     names = [name for name in HEADLINE if METRICS[name].known(a) and METRICS[name].known(b)]
     differences = {name: paired_difference(name, a, b, bins=bins) for name in names}
-    run.tick(1.0, "done")
     return ModelPair((first.name, second.name), method, (a, b), differences)

@@ -166,14 +166,15 @@ def _filled(
     return table
 
 
-def _read(name: str) -> Iterable[dict[str, Any]]:
+def read(name: str) -> Iterable[dict[str, Any]]:
+    """The rows of a CSV file beside this module."""
     text = files("smart_core.experiments").joinpath(name).read_text(encoding="utf-8")
     return csv.DictReader(text.splitlines())
 
 
 @cache
 def _all() -> tuple[PaperValue, ...]:
-    return tuple(_value(row) for row in _read("paper_tables.csv"))
+    return tuple(_value(row) for row in read("paper_tables.csv"))
 
 
 def _value(row: dict[str, Any]) -> PaperValue:
@@ -185,5 +186,5 @@ def _value(row: dict[str, Any]) -> PaperValue:
     return PaperValue(**{**row, "value": value, "std": std, "printed": row["value"]})
 
 
-TENSIONS = tuple(Tension(row["text"], tuple(row["tables"].split())) for row in _read("paper_tensions.csv"))
+TENSIONS = tuple(Tension(row["text"], tuple(row["tables"].split())) for row in read("paper_tensions.csv"))
 """Where the paper contradicts itself, to be shown beside its claims."""

@@ -1,8 +1,8 @@
-"""What the paper says of its tables, checked against the cells of these tables."""
+"""What the paper says of its tables (`paper_claims.csv`), checked against the cells of these tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from smart_core.experiments import paper
@@ -52,48 +52,13 @@ class Checked:
         return f"{found}{f'; not on {join_words(list(self.exceptions))}' if few else ''}."
 
 
-CLAIMS = (
-    Claim(
-        "ece",
-        "comparison_ECE_full",
-        "SMART has the lowest ECE on CIFAR-10, CIFAR-100 and ImageNet-1K",
-        datasets=("CIFAR-10", "CIFAR-100", "ImageNet-1K"),
-    ),
-    Claim(
-        "ece",
-        "comparison_ECE_full",
-        "Under class imbalance and shift, SMART has a lower ECE than the global and class-wise scalers TS and CTS",
-        against=("ts", "cts"),
-        datasets=("ImageNet-LT", "ImageNet-C", "ImageNet-S"),
-    ),
-    Claim(
-        "ece",
-        "SMART_ece_compare_with_training_time_methods",
-        "SMART lowers the ECE of every model trained with a calibration loss",
-        against=("vanilla",),
-    ),
-    Claim(
-        "ece",
-        "additional_training_ece",
-        "SMART has a lower ECE than UWG, DFL and MDCA",
-        against=("uwg", "dfl", "mdca"),
-    ),
-    Claim("adaece", "adaece_comparison_updated", "SMART has the lowest AdaECE on 24 of 26 networks", claimed=24),
-    Claim(
-        "accuracy",
-        "accuracy_comparison",
-        "SMART keeps the accuracy of the model",
-        against=("vanilla",),
-        equal=True,
-    ),
-    Claim(
-        "accuracy",
-        "accuracy_compare_with_training_time_methods",
-        "SMART keeps the accuracy of every model trained with a calibration loss",
-        against=("vanilla",),
-        equal=True,
-    ),
-)
+def _claim(row: Mapping[str, str]) -> Claim:
+    against, datasets = (tuple(row[name].split()) for name in ("against", "datasets"))
+    claimed = int(row["claimed"]) if row["claimed"] else None
+    return Claim(row["metric"], row["table"], row["words"], against, datasets, row["equal"] == "yes", claimed)
+
+
+CLAIMS = tuple(map(_claim, paper.read("paper_claims.csv")))
 
 
 def checked(metric: str, claims: Sequence[Claim] = CLAIMS) -> list[Checked]:

@@ -22,16 +22,6 @@ RESAMPLES = 2000
 """Bootstrap samples of the data sets for the intervals of win rates and mean ranks."""
 
 
-@dataclass(frozen=True)
-class Friedman:
-    """Test of "all methods rank alike": Friedman's chi-square, and the less conservative F of Iman and Davenport."""
-
-    chi_square: float
-    chi_square_p: float
-    f: float
-    f_p: float
-
-
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """Methods compared over data sets; arrays are in the order of `methods`, intervals have the level 95%."""
@@ -50,8 +40,8 @@ class Ranking:
     """(M, M) share of sets on which the row's method beats the column's; the diagonal is NaN."""
     wins_interval: NDArray[np.float64]
     """(M, M, 2)."""
-    friedman: Friedman | None
-    """None below three methods or two sets, and where every method ties with every other on every set."""
+    friedman_p: float | None
+    """P-value of "all methods rank alike"; None where `friedman` has none."""
     critical_difference: float
     """Two methods whose mean ranks differ by less cannot be told apart by Nemenyi's test at 5%; NaN below two sets."""
 
@@ -115,30 +105,30 @@ def _interval(samples: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.quantile(samples, (0.025, 0.975), axis=0).T
 
 
-def friedman(values: NDArray[np.float64]) -> Friedman | None:
-    """Friedman's test of values (sets, methods), with SciPy's correction for ties.
+def friedman(values: NDArray[np.float64]) -> float | None:
+    """The p-value of Friedman's test of values (sets, methods), by the F of Iman and Davenport.
 
-    `F = (N - 1) chi^2 / (N (k - 1) - chi^2)` with k - 1 and (k - 1)(N - 1) degrees of freedom.
+    `F = (N - 1) chi^2 / (N (k - 1) - chi^2)` with k - 1 and (k - 1)(N - 1) degrees of freedom; chi^2 is corrected for
+    ties. None below three methods or two sets, and where every method ties with every other on every set.
     """
     sets, count = values.shape
     if sets < 2 or count < 3 or (values == values[:, :1]).all():
         return None
-    chi_square, p_value = stats.friedmanchisquare(*values.T)
+    chi_square = stats.friedmanchisquare(*values.T).statistic
     rest = sets * (count - 1) - chi_square
     f = math.inf if rest <= 0 else (sets - 1) * chi_square / rest
-    f_p = stats.f.sf(f, count - 1, (count - 1) * (sets - 1))
-    return Friedman(float(chi_square), float(p_value), float(f), float(f_p))
+    return float(stats.f.sf(f, count - 1, (count - 1) * (sets - 1)))
 
 
-def critical_difference(methods: int, sets: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of mean ranks, `q_alpha sqrt(k (k + 1) / (6 N))`.
+def critical_difference(methods: int, sets: int) -> float:
+    """Nemenyi's critical difference of mean ranks at 5%, `q sqrt(k (k + 1) / (6 N))`.
 
-    `q_alpha` is the studentised range quantile for infinitely many degrees of freedom, over the root of 2.
+    `q` is the studentised range quantile for infinitely many degrees of freedom, over the root of 2.
 
     >>> round(critical_difference(4, 14), 2)   # Demšar's example
     1.25
     """
-    q = stats.studentized_range.ppf(1.0 - alpha, methods, np.inf) / math.sqrt(2.0)
+    q = stats.studentized_range.ppf(0.95, methods, np.inf) / math.sqrt(2.0)
     return float(q * math.sqrt(methods * (methods + 1) / (6.0 * sets)))
 
 

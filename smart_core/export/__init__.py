@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = attach(
         "torch_module": "CalibratorModule as_module",
         "tables": "comparison_csv comparison_latex",
         "numpy_code": "numpy_source",
-        "onnx_model": "onnx_bytes onnx_refusal save_onnx",
+        "onnx_model": "onnx_bytes onnx_refusal",
         "probabilities": "save_probabilities",
     },
 )

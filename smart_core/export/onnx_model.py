@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
 import smart_core
 from smart_core.calibrators import Calibrator
-from smart_core.data.saving import atomic_write
 from smart_core.errors import ExportError
 from smart_core.export import check_exportable, feature_width, onnx_graph
 from smart_core.export.numpy_code import row_namespace
@@ -78,13 +76,3 @@ def _model(calibrator: Calibrator, graph: onnx_graph.Graph) -> bytes:
         producer=("smart_core", smart_core.__version__),
         metadata={"method": calibrator.id, "settings": json.dumps(settings), "classes": str(calibrator.classes_)},
     )
-
-
-def save_onnx(calibrator: Calibrator, path: str | PathLike[str]) -> None:
-    """Write the model's file; an old one stays whole if this fails."""
-    content = onnx_bytes(calibrator)
-    try:
-        with atomic_write(path) as handle:
-            handle.write(content)
-    except OSError as error:
-        raise ExportError(f"{fspath(path)} cannot be written: {error.strerror or error}.") from error

@@ -46,16 +46,17 @@ def save_probabilities(
     """
     chosen = _format_of(target, format)
     run = run or Run()
+    if part.reduced and full:
+        raise ExportError("A reduced set has no probabilities of all classes; save confidences (full=False).")
+    matrix = part.kind == "logits" and (chosen == "npz" if full is None else full)
     try:
         with atomic_write(target) as handle:
-            if part.reduced and full:
-                raise ExportError("A reduced set has no probabilities of all classes; save confidences (full=False).")
-            if part.kind != "logits":
-                _write_columns(handle, confidence_columns(calibrator, part), chosen)
+            if not matrix:
+                _write_columns(handle, confidence_columns(calibrator, part, run), chosen)
             elif chosen == "npz":
-                _write_npz(handle, calibrator, part, full is not False, run)
+                _write_npz(handle, calibrator, part, run)
             else:
-                _write_table(handle, calibrator, part, bool(full), chosen, run)
+                _write_table(handle, calibrator, part, chosen, run)
     except OSError as error:
         raise ExportError(f"{target} cannot be written: {error.strerror or error}.") from error
 
@@ -78,42 +79,37 @@ def chunks(calibrator: Calibrator, part: Part, run: Run) -> Iterator[tuple[Colum
     run.tick(1.0, "probabilities written")
 
 
-def _write_npz(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool, run: Run) -> None:
-    """Write the members one after the other: the matrix chunk by chunk, the vectors when they are complete."""
+def _write_npz(handle: IO[bytes], calibrator: Calibrator, part: Part, run: Run) -> None:
+    shape = (len(part), part.classes)
     with zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive:
-        if full:
-            shape = (len(part), part.classes)
-            with archive.open("probs.npy", "w", force_zip64=True) as member:
-                npy.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": shape})
-                for _, probabilities in chunks(calibrator, part, run):
-                    member.write(probabilities.astype("<f4", copy=False).data)
-            vectors: Columns = {"labels": part.labels}
-        else:
-            kept = [columns for columns, _ in chunks(calibrator, part, run)]
-            vectors = {name: np.concatenate([columns[name] for columns in kept]) for name in kept[0]}
-            vectors["labels"] = vectors.pop("label")
-        for name, vector in vectors.items():
-            with archive.open(f"{name}.npy", "w") as member:
-                npy.write_array(member, vector, allow_pickle=False)
+        with archive.open("probs.npy", "w", force_zip64=True) as member:
+            npy.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": shape})
+            for _, probabilities in chunks(calibrator, part, run):
+                member.write(probabilities.astype("<f4", copy=False).data)
+        with archive.open("labels.npy", "w") as member:
+            npy.write_array(member, part.labels, allow_pickle=False)
 
 
-def _write_table(handle: IO[bytes], calibrator: Calibrator, part: Part, full: bool, format: Format, run: Run) -> None:
+def _write_table(handle: IO[bytes], calibrator: Calibrator, part: Part, format: Format, run: Run) -> None:
     import pyarrow as pa
 
     kinds = {"confidence": pa.float32(), "prediction": pa.int64(), "label": pa.int64(), "correct": pa.bool_()}
-    kinds |= {f"prob_{k}": pa.float32() for k in range(part.classes if full else 0)}
-    schema = pa.schema(kinds)
+    schema = pa.schema(kinds | {f"prob_{k}": pa.float32() for k in range(part.classes)})
     with _table_writer(handle, schema, format) as writer:
         for columns, probabilities in chunks(calibrator, part, run):
-            arrays = [*columns.values(), *(probabilities.T if full else ())]
-            writer.write_batch(pa.record_batch([pa.array(array) for array in arrays], schema=schema))
+            arrays = [pa.array(array) for array in (*columns.values(), *probabilities.T)]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
-def confidence_columns(calibrator: Calibrator, part: Part) -> Columns:
-    """The calibrated confidence of each sample, whether it is correct, and its group and metadata.
+def confidence_columns(calibrator: Calibrator, part: Part, run: Run | None = None) -> Columns:
+    """The calibrated confidence of each sample and whether it is correct.
 
-    Of reduced rows also the prediction and the label.
+    Of logits and of reduced rows also the prediction and the label; of confidences and of reduced rows also its group
+    and metadata.
     """
+    if part.kind == "logits":
+        kept = [columns for columns, _ in chunks(calibrator, part, run or Run())]
+        return {name: np.concatenate([columns[name] for columns in kept]) for name in kept[0]}
     if part.reduced:
         found = evaluate(calibrator, part)
         own = {"confidence": found.confidence, "prediction": found.prediction, "label": part.labels}
@@ -124,13 +120,14 @@ def confidence_columns(calibrator: Calibrator, part: Part) -> Columns:
 
 def _write_columns(handle: IO[bytes], columns: Columns, format: Format) -> None:
     if format == "npz":
-        np.savez_compressed(handle, **columns)  # type: ignore[arg-type]
+        names = {name: "labels" if name == "label" else name for name in columns}
+        np.savez_compressed(handle, **{names[name]: values for name, values in columns.items()})  # type: ignore[arg-type]
         return
     import pyarrow as pa
-    from pyarrow import csv, parquet
 
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    (csv.write_csv if format == "csv" else parquet.write_table)(table, handle)
+    with _table_writer(handle, table.schema, format) as writer:
+        writer.write_table(table)
 
 
 def _table_writer(handle: IO[bytes], schema: pa.Schema, format: Format) -> Any:

@@ -73,13 +73,13 @@ def save_workspace(target: Target, workspace: Workspace) -> None:
         raise WorkspaceError(f"{target} cannot be written: {error.strerror or error}.") from error
 
 
-def load_workspace(source: Saved, *, isolated: bool = True) -> Workspace:
+def load_workspace(source: Saved) -> Workspace:
     """Read a workspace from a path or from bytes; whatever is wrong with it raises `WorkspaceError`, one sentence.
 
-    The file is parsed in a process of its own, with hard limits on memory and time; `isolated=False` parses it in this
-    one. Every value is checked against `workspace_schema`.
+    The file is parsed in a process of its own, with hard limits on memory and time, and every value is checked against
+    `workspace_schema`.
     """
-    name, read = read_saved("workspace", source, "The workspace", WorkspaceError, isolated)
+    name, read = read_saved("workspace", source, "The workspace", WorkspaceError)
     try:
         return _Restored(read).workspace()
     except Exception as error:  # a tree that no rule foresees is the file's fault as well

@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = attach(
         "bands": "bootstrap_reliability_band",
         "binned": "adaece ece ece_l2 ece_l2_debiased ece_sweep mce over_confidence under_confidence",
         "binning": "Reliability bin_edges bin_index reliability",
-        "classwise": "ClasswiseCells ClasswiseHistogram classwise_cells classwise_ece classwise_ece_l2_debiased",
+        "classwise": "ClasswiseCells ClasswiseHistogram classwise_ece",
         "cumulative": "cumulative_gap ks kuiper",
         "decomposition": "Parts log_loss_parts squared_error_parts",
         "kernel_ece": "kde_ece",
@@ -22,7 +22,7 @@ __getattr__, __dir__, __all__ = attach(
         "selective": "aurc auroc e_aurc risk_coverage",
         "smooth_calibration": "residual_mass smce smce_batch smce_from_residuals",
         "smooth_ece": "SmoothReliability smece smooth_reliability",
-        "surrogate": "b_lambda b_lambda_bound charbonnier_soft_ece eps_agg h_continuous soft_ece",
+        "surrogate": "b_lambda b_lambda_bound charbonnier_soft_ece eps_agg h_continuous",
         "uncertainty": "Difference Floor Interval compare_all holm interval noise_floor paired_difference",
     },
 )

@@ -144,16 +144,6 @@ def classwise_ece(probs: Values, labels: Values, bins: int = 15) -> float:
     return ClasswiseHistogram(matrix.shape[1], bins).update(probs if low_precision else matrix, y).ece()
 
 
-def classwise_ece_l2_debiased(probs: Values, labels: Values, bins: int = 15) -> float:
-    """Return the root of the mean over classes of the debiased squared error (Kumar, Liang and Ma 2019, marginal).
-
-    >>> classwise_ece_l2_debiased([[0.5, 0.5]] * 4, [0, 0, 1, 1], bins=2)
-    0.0
-    """
-    matrix, y, _ = probabilities_and_labels(probs, labels)
-    return ClasswiseHistogram(matrix.shape[1], bins).update(matrix, y).l2_debiased()
-
-
 class ClasswiseCells(ClasswiseHistogram):
     """Classwise histogram that also keeps what an interval and a noise floor need, over G random groups of samples.
 
@@ -198,13 +188,3 @@ def _hashed(position: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def classwise_cells(probs: Values, labels: Values, bins: int = 15, seed: int = 0) -> ClasswiseCells:
-    """Return the cells of a whole array of probabilities (N, K).
-
-    >>> classwise_cells([[0.7, 0.3], [0.4, 0.6]], [0, 0], bins=2).count.tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
-    matrix, y, _ = probabilities_and_labels(probs, labels)
-    return ClasswiseCells(matrix.shape[1], bins, seed).update(matrix, y)

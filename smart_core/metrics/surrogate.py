@@ -33,16 +33,6 @@ def _bin_sums(confidence: Values, correct: Values, sigma: float, bins: int) -> t
     return weights.sum(axis=0), -(r @ weights), p.size
 
 
-def soft_ece(confidence: Values, correct: Values, sigma: float = 0.05, bins: int = 15) -> float:
-    """Return SoftECE, bin-mean form: (1/N) sum_b |R_b|.
-
-    >>> round(soft_ece([0.8] * 10, [1] * 7 + [0] * 3), 12)
-    0.1
-    """
-    _, gap, n = _bin_sums(confidence, correct, sigma, bins)
-    return float(np.abs(gap).sum() / n)
-
-
 def charbonnier_soft_ece(
     confidence: Values, correct: Values, sigma: float = 0.05, delta: float = 1e-3, bins: int = 15
 ) -> float:
@@ -88,14 +78,14 @@ def h_continuous(confidence: Values, correct: Values, sigma: float = 0.05, delta
     return total / distance.size
 
 
-def _graded_quadrature(sigma: float, delta: float, order: int = 10) -> tuple[Vector, Vector]:
+def _graded_quadrature(sigma: float, delta: float) -> tuple[Vector, Vector]:
     """Return nodes and weights on [0, 1]: panels no wider than sigma, shrinking towards the bend of phi_delta at 0."""
     even = np.linspace(0, 1, max(2, math.ceil(1 / sigma) + 1))
     first = float(even[1])
     smallest = min(max(delta, 1e-6), first)
     graded = np.geomspace(smallest, first, 1 + math.ceil(math.log2(first / smallest) + 1e-9))
     edges = np.unique(np.concatenate([even, graded]))
-    x, w = np.polynomial.legendre.leggauss(order)
+    x, w = np.polynomial.legendre.leggauss(10)
     half = np.diff(edges)[:, None] / 2
     return (edges[:-1, None] + half * (1 + x)).ravel(), (half * w).ravel()
 
@@ -123,11 +113,11 @@ def b_lambda(sigma: float = 0.05) -> float:
     return float(kernel_radius(np.linspace(0, 0.5, 4097), sigma).max())  # symmetric about 1/2
 
 
-def b_lambda_bound(sigma: float = 0.05, kappa: float = 1.0) -> float:
-    """Return the paper's closed bound min(1, 2 kappa / (sqrt(pi lambda) erf(sqrt(lambda)))), lambda = 1 / (2 sigma^2).
+def b_lambda_bound(sigma: float = 0.05) -> float:
+    """Return the paper's closed bound min(1, 2 / (sqrt(pi lambda) erf(sqrt(lambda)))), lambda = 1 / (2 sigma^2).
 
     >>> round(b_lambda_bound(0.05), 4)
     0.0798
     """
     root = 1 / (math.sqrt(2) * sigma)
-    return min(1.0, 2 * kappa / (math.sqrt(math.pi) * root * math.erf(root)))
+    return min(1.0, 2 / (math.sqrt(math.pi) * root * math.erf(root)))

@@ -10,5 +10,3 @@ from smart_core.report.findings import Findings as Findings
 from smart_core.report.page import figures_html as figures_html
 from smart_core.report.page import report as report
 from smart_core.report.page import report_html as report_html
-
-__all__ = ["Findings", "figures_html", "report", "report_html"]

@@ -96,7 +96,7 @@ def test_the_code_of_every_format_runs(app: AppTest, tmp_path: Path, monkeypatch
     (row,) = app.session_state["session"].rows.values()
     calibrator = row.result.calibrators[0]
     calibrator.save(tmp_path / "digits-smart.safetensors")
-    sc.export.save_onnx(calibrator, tmp_path / "digits-smart.onnx")
+    (tmp_path / "digits-smart.onnx").write_bytes(sc.export.onnx_bytes(calibrator))
     (tmp_path / "digits_smart.py").write_text(sc.export.numpy_source(calibrator), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

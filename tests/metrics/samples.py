@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from smart_core.metrics.classwise import ClasswiseCells
+
 Pair = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 
@@ -31,3 +33,8 @@ def small_sets(draw: st.DrawFn, largest: int = 25) -> Pair:
     confidence = st.one_of(st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]), st.floats(0, 1, allow_subnormal=False))
     pairs = draw(st.lists(st.tuples(confidence, st.booleans()), min_size=1, max_size=largest))
     return np.array([p for p, _ in pairs]), np.array([a for _, a in pairs])
+
+
+def classwise_cells(probs: np.ndarray, labels: np.ndarray, bins: int = 15, seed: int = 0) -> ClasswiseCells:
+    """The cells of a whole array of probabilities (N, K)."""
+    return ClasswiseCells(np.shape(probs)[1], bins, seed).update(probs, labels)

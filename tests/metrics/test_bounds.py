@@ -11,7 +11,7 @@ from scipy.stats import binom, binomtest, kstest, norm, poisson, ttest_1samp
 
 from smart_core import metrics
 from smart_core.metrics import Samples
-from smart_core.metrics.classwise import _hashed, classwise_cells
+from smart_core.metrics.classwise import _hashed
 from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.metrics.smooth_ece import smece_batch, smooth_cells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate
@@ -30,6 +30,7 @@ from smart_core.metrics.uncertainty.means import (
     wilson_interval,
 )
 from smart_core.metrics.uncertainty.top_label import TOP_LABEL_ERRORS, top_label_bounds
+from tests.metrics.samples import classwise_cells
 from tests.metrics.simulated import LAWS, ClassLaw, beta_sample, softmax
 
 

@@ -8,8 +8,8 @@ import torch
 from torchmetrics.functional.classification import binary_calibration_error
 
 from smart_core.errors import CalibrationError
-from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram, classwise_cells, classwise_ece
-from tests.metrics.samples import probabilities
+from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram, classwise_ece
+from tests.metrics.samples import classwise_cells, probabilities
 
 
 @pytest.mark.parametrize("bins", [2, 15, 40])

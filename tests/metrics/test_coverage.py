@@ -17,8 +17,9 @@ import pytest
 from numpy.typing import NDArray
 
 from smart_core import metrics
-from smart_core.metrics import Difference, Interval, Samples, classwise_cells, interval, noise_floor, paired_difference
+from smart_core.metrics import Difference, Interval, Samples, interval, noise_floor, paired_difference
 from tests.conftest import long_but
+from tests.metrics.samples import classwise_cells
 from tests.metrics.simulated import LAWS, PAIRS, ClassLaw, Model, TopLabelLaw, half_tempered, softmax, tempered, tilted
 
 Vector = NDArray[np.float64]

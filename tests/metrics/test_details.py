@@ -12,9 +12,9 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 import smart_core as sc
 from smart_core.evaluation import DETAILS, METRICS
 from smart_core.metrics import (
+    ClasswiseHistogram,
     adaece,
     auroc,
-    classwise_ece_l2_debiased,
     ece,
     ece_l2_debiased,
     ece_sweep,
@@ -160,7 +160,7 @@ def test_debiased_errors_are_those_of_uncertainty_calibration(seed: int):
     from calibration.utils import get_equal_prob_bins
 
     probs, labels = rows(seed)
-    for mode, ours in (("marginal", classwise_ece_l2_debiased(probs, labels)),
+    for mode, ours in (("marginal", ClasswiseHistogram(probs.shape[1]).update(probs, labels).l2_debiased()),
                        ("top-label", ece_l2_debiased(probs.max(axis=1), probs.argmax(axis=1) == labels))):  # fmt: skip
         theirs = package.lower_bound_scaling_ce(
             probs, labels, p=2, debias=True, num_bins=15, binning_scheme=get_equal_prob_bins, mode=mode

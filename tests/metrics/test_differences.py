@@ -12,7 +12,8 @@ from scipy.stats import ttest_rel
 
 from smart_core import metrics
 from smart_core.errors import CalibrationError
-from smart_core.metrics import Samples, classwise_cells, compare_all, holm, paired_difference
+from smart_core.metrics import Samples, compare_all, holm, paired_difference
+from tests.metrics.samples import classwise_cells
 from tests.metrics.simulated import softmax
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from smart_core import metrics
 from smart_core.errors import CalibrationError
-from smart_core.metrics import Samples, classwise_cells, noise_floor
+from smart_core.metrics import Samples, noise_floor
+from tests.metrics.samples import classwise_cells
 from tests.metrics.simulated import softmax
 
 

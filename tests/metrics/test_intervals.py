@@ -8,9 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smart_core import metrics
-from smart_core.metrics import Samples, classwise_cells, interval, paired_difference
+from smart_core.metrics import Samples, interval, paired_difference
 from smart_core.metrics.uncertainty.intervals import DESCRIPTIONS
 from tests.conftest import real_data
+from tests.metrics.samples import classwise_cells
 from tests.metrics.simulated import ClassLaw, beta_sample, softmax
 
 

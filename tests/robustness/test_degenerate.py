@@ -90,7 +90,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return exact / exact.sum(axis=1, keepdims=True)
 
 
-TOP_LABEL = ["ece", "adaece", "mce", "ece_l2", "ece_l2_debiased", "smce", "smece", "aurc", "e_aurc", "soft_ece",
+TOP_LABEL = ["ece", "adaece", "mce", "ece_l2", "ece_l2_debiased", "smce", "smece", "aurc", "e_aurc",
              "charbonnier_soft_ece"]  # fmt: skip
 ROWS = ["classwise_ece", "nll", "brier", "accuracy"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from smart_core.data.document import from_arrays
 from smart_core.data.logitset import LogitSet
@@ -106,8 +107,7 @@ def _scores(estimator: Any, X: Any) -> Scores:
 def _softmax_is(margins: Scores, probabilities: Scores) -> bool:
     if margins.shape != probabilities.shape:
         return False
-    powers = np.exp(margins - margins.max(axis=1, keepdims=True))
-    return bool(np.abs(powers / powers.sum(axis=1, keepdims=True) - probabilities).max(initial=0.0) <= SAME_SOFTMAX)
+    return bool(np.abs(softmax(margins, axis=1) - probabilities).max(initial=0.0) <= SAME_SOFTMAX)
 
 
 def _two_columns(scores: Scores) -> Scores:

@@ -44,12 +44,8 @@ def _labels(values: Any) -> Tensor:
     return labels.long()
 
 
-def run_model(model: nn.Module, inputs: Any, device: torch.device) -> Tensor:
-    """Return the logits (n, K) of a batch, float32."""
-    return logits_of(_call(model, inputs, device))
-
-
-def _call(model: nn.Module, inputs: Any, device: torch.device) -> Any:
+def run_model(model: nn.Module, inputs: Any, device: torch.device) -> Any:
+    """Return what the model gives for the inputs of a batch."""
     if isinstance(inputs, Tensor):
         return model(inputs.to(device))
     if isinstance(inputs, Mapping):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from smart_core.data.collecting.batches import inputs_and_labels, run_model
+from smart_core.data.collecting.batches import inputs_and_labels, logits_of, run_model
 from smart_core.data.collecting.head import Observer, head_of
-from smart_core.data.collecting.spool import Spool, remove
+from smart_core.data.collecting.spool import Spool
 from smart_core.data.document import from_arrays
 from smart_core.data.logitset import Head, LogitSet
 from smart_core.data.saving import atomic_write, write_npz
@@ -100,7 +101,7 @@ def collect(
                 write_npz(handle, arrays)
         del arrays, spools  # they are mapped to files of the folder
     if out is not None:
-        remove(_partial(out))
+        shutil.rmtree(_partial(out), ignore_errors=True)
     return data
 
 
@@ -144,8 +145,9 @@ def _run(
             spool.check(labels.numpy(), rows)
             rows += len(labels)
             continue
-        with torch.inference_mode(), _precision(autocast, device), observer.watching() if observer else nullcontext():
-            logits = run_model(model, inputs, device)
+        precision = torch.autocast(device.type, AUTOCAST[autocast]) if autocast else nullcontext()
+        with torch.inference_mode(), precision, observer.watching() if observer else nullcontext():
+            logits = logits_of(run_model(model, inputs, device))
         if len(logits) != len(labels):
             raise CollectError(f"A batch has {len(labels)} labels, and the model gives {len(logits)} rows of logits")
         arrays = {"logits": logits.cpu().numpy(), "labels": labels.numpy()}
@@ -234,7 +236,3 @@ def _evaluating(model: nn.Module, device: torch.device) -> Iterator[None]:
     finally:
         model.train(training)
         model.to(first)
-
-
-def _precision(autocast: str | None, device: torch.device) -> AbstractContextManager[Any]:
-    return nullcontext() if autocast is None else torch.autocast(device.type, dtype=AUTOCAST[autocast])

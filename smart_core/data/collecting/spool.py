@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +89,3 @@ class Spool:
     def arrays(self) -> dict[str, Array]:
         """Return every array of the split."""
         return {name: self.read(name)[:, 0] if name == "labels" else self.read(name) for name in self.widths}
-
-
-def remove(folder: Path) -> None:
-    """Delete the folder of a finished collection."""
-    shutil.rmtree(folder, ignore_errors=True)

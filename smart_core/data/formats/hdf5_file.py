@@ -6,9 +6,9 @@ Nothing outside of the file is read: external links, external storage and virtua
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from functools import partial
+from io import BytesIO
 from typing import Any
 
 import h5py
@@ -27,36 +27,10 @@ _OUTSIDE = "refers to another file"
 _COPY = "copy the numbers into this file"
 
 
-class _Bytes(io.RawIOBase):
-    """A file in memory, or mapped into it, that h5py reads piece by piece."""
-
-    def __init__(self, content: Any) -> None:
-        self._view, self._place = memoryview(content), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._view)}[whence]
-        self._place = start + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._view[self._place : self._place + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._place += len(piece)
-        return len(piece)
-
-
 def read_hdf5(source: Source) -> RawFile:
     """List every dataset; the arrays of MATLAB are transposed."""
-    file = h5py.File(_Bytes(source.content), "r")
+    content = source.content  # h5py reads a mapped file piece by piece
+    file = h5py.File(BytesIO(content) if isinstance(content, bytes) else content, "r")
     raw = RawFile(source.name)
     matlab = source.head.startswith(MATLAB)
     budget = Budget(source.name, len(source.content))

@@ -109,18 +109,15 @@ def _raw_array(
     if other:
         problem = f"is packed with {other[0][:40]}, which is not read here"
         return RawArray(raw.name, keys, None, "other", problem=problem, fix="save it with zarr's default codecs")
-    budget.charge(RawArray(raw.name, keys, None, "").label, math.prod(metadata["shape"]))
-    values = run(_read(store, path, version, partial(_charge, budget, keys)))
+    label = RawArray(raw.name, keys, None, "").label
+    budget.charge(label, math.prod(metadata["shape"]))
+    values = run(_read(store, path, version, partial(budget.charge, label)))
     if values.dtype.kind == "T":  # text of any length
         values = values.astype(object)
     if values.dtype.kind == "O" and all(isinstance(word, str) for word in values.reshape(-1)):
-        words = text_array(values.reshape(-1).tolist(), raw.name, RawArray(raw.name, keys, None, "").label, raw.notices)
+        words = text_array(values.reshape(-1).tolist(), raw.name, label, raw.notices)
         values = words.reshape(values.shape)
     return RawArray.of(raw.name, keys, values)
-
-
-def _charge(budget: Budget, keys: ArrayPath, size: int) -> None:
-    budget.charge(RawArray("", keys, None, "").label, size)
 
 
 async def _read(store: Any, path: str, version: Any, charge: Callable[[int], None]) -> Any:
