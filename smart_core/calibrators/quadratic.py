@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from smart_core.calibrators.base import TWO_CLASSES, Calibrator, FitData, LineStyle
+from smart_core.calibrators.base import Calibrator, FitData, LineStyle
+from smart_core.calibrators.inputs import TWO_CLASSES
 from smart_core.calibrators.lbfgs import minimise_convex
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.rules import TEMPERATURES, WEIGHTS

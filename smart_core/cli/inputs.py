@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smart_core.calibrators.base import EVERY_CLASS, TWO_CLASSES, Calibrator
+from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators.inputs import EVERY_CLASS, TWO_CLASSES
 from smart_core.data.document import Document
 from smart_core.data.lazy.opening import are_large, open_part
 from smart_core.data.lazy.opening import open as open_shards

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smart_core.calibrators import get, method_named
-from smart_core.calibrators.base import EVERY_CLASS, REDUCED, TWO_CLASSES, Calibrator
+from smart_core.calibrators.base import Calibrator
+from smart_core.calibrators.inputs import EVERY_CLASS, REDUCED, TWO_CLASSES
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.errors import CalibrationError, Cancelled, SmartError

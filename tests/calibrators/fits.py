@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from smart_core.calibrators import Calibrator, get, methods
-from smart_core.calibrators.base import TWO_CLASSES
+from smart_core.calibrators.inputs import TWO_CLASSES
 
 ALL = [id for id, method in methods().items() if TWO_CLASSES not in method.needs]
 """Methods for any number of classes; the others have tests of their own."""

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import smart_core as sc
-from smart_core.calibrators.base import TWO_CLASSES
+from smart_core.calibrators.inputs import TWO_CLASSES
 from smart_core.calibrators.store import calibrator_bytes
 from smart_core.errors import CalibrationError
 from smart_core.export import as_module, numpy_source, onnx_bytes
