@@ -175,7 +175,6 @@ class Collector:
         self._columns.append(columns)
 
     def evaluation(self) -> Evaluation:
-        """The evaluation of all rows so far."""
         vectors: Any = [np.concatenate(column) for column in zip(*self._columns, strict=True)]
         return replace(Evaluation(*vectors), cells=self.cells)
 

@@ -212,7 +212,6 @@ class GapCells:
 
     @property
     def gap(self) -> Matrix:
-        """Mean confidence minus accuracy of each cell."""
         return self.confidence - self.accuracy
 
     @property
@@ -296,7 +295,6 @@ class ConfidenceChange:
 
     @property
     def change(self) -> Vector:
-        """Mean change of the confidence."""
         return self.after - self.before
 
 

@@ -68,7 +68,6 @@ class Search:
     """Smallest and largest value of a pixel."""
 
     def check(self) -> None:
-        """Raise if a setting is invalid."""
         low, high = self.bounds
         wrong = {
             f"a learning rate of {self.lr:g}": not 0 < self.lr < math.inf,

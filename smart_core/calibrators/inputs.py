@@ -42,7 +42,6 @@ class FitData:
         return self.logits.shape[1] if self.reduced is None else self.reduced.classes
 
     def profile(self, run: Run | None = None) -> Profile:
-        """The profile of the rows."""
         return build_profile(self.logits, self.labels, run) if self.reduced is None else self.reduced.tabulated()
 
     def __len__(self) -> int:

@@ -57,6 +57,5 @@ class Platt(TopLabelCalibrator):
 
 
 def platt_coefficients(u: FloatArray, hits: FloatArray, run: Run) -> FloatArray:
-    """Slope and intercept of least NLL."""
     features = log_odds(torch.from_numpy(u)).numpy()[:, None]
     return logistic_coefficients(features, hits, run, least_slope=-SLOPE_LIMIT)

@@ -36,7 +36,6 @@ class ProgressBar:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Clear the line."""
         if self.shown:
             sys.stderr.write("\r" + " " * 110 + "\r")
             sys.stderr.flush()

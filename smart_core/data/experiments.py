@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from smart_core.data.roles.names import role_of, split_of, without_role_and_split, words
 
@@ -36,13 +35,6 @@ _BESIDE = {"labels", "features", "head_weight", "head_bias", "cw_l2", "group", "
 """Roles of arrays that make no experiment without scores."""
 
 
-@dataclass(frozen=True)
-class _Item:
-    folder: Path
-    rest: str
-    role: str | None
-
-
 def shard_of(stem: str) -> tuple[str, int | None]:
     """Return a file's name without the number of a shard, and that number.
 
@@ -65,10 +57,10 @@ def experiments(paths: Sequence[Path], bundles: bool) -> dict[str, list[int]]:
     as labels that several models share, belongs to every experiment in or below its folder.
     """
     items = [_item(path) for path in paths]
-    keys = [(item.folder, item.rest) for item in items]
-    scores = [item.role not in _BESIDE and (item.role is not None or bundles) for item in items]
+    keys = [(folder, rest) for folder, rest, _ in items]
+    scores = [role not in _BESIDE and (role is not None or bundles) for _, _, role in items]
     if not any(scores):
-        keys = [(item.folder, "") for item in items]
+        keys = [(folder, "") for folder, _, _ in items]
         scores = [True] * len(items)
     places: dict[tuple[Path, str], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
@@ -86,14 +78,15 @@ def experiments(paths: Sequence[Path], bundles: bool) -> dict[str, list[int]]:
     }
 
 
-def _item(path: Path) -> _Item:
+def _item(path: Path) -> tuple[Path, str, str | None]:
+    """Return the folder and the name of an experiment that a path belongs to, and its role."""
     *folders, last = path
     folder = tuple(name for name in folders if not _says_only_what(name))
     if found := _SAMPLES.match(last):
-        return _Item(folder, found[1], "logits")
+        return folder, found[1], "logits"
     stem, _ = shard_of(last)
     rest = "_".join(word for word in without_role_and_split(stem).split("_") if word not in _PLAIN)
-    return _Item(folder, rest if not rest or role_of(stem) or split_of(stem) else stem, role_of(stem))
+    return folder, rest if not rest or role_of(stem) or split_of(stem) else stem, role_of(stem)
 
 
 def _says_only_what(name: str) -> bool:

@@ -42,7 +42,6 @@ class OpenedFiles:
         return list(self._listed) if len(self._listed) > 1 else []
 
     def document(self, group: str | None = None) -> ParsedDocument:
-        """Return the files of one experiment."""
         key = self._key(group)
         if self._chosen is None or self._chosen[0] != key:
             chosen = [_relative(read_arrays(file, paths)) for file, paths in self._listed.get(key, [])]

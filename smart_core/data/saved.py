@@ -1,4 +1,4 @@
-"""Saved calibrators and workspaces: opened here, parsed in the sandbox, returned as plain values and arrays.
+"""Saved calibrators, workspaces and results: opened here, parsed in the sandbox, returned as plain values and arrays.
 
 A reader of `tasks.READ_WHOLE` gets the content of one file in the child. It refuses whatever is not plain, or out of
 bounds, with a `LogitFileError`, whose problem continues a sentence that begins with the file's name.
@@ -27,6 +27,8 @@ LONGEST_NAME = 200
 LONGEST_TEXT = 20_000
 MOST_VALUES = 300_000
 """Texts and numbers of one file that may travel as JSON: a session of 400 rows has about half as many."""
+MOST_JSON_VALUES = 10_000_000
+"""Those of a file of JSON values: one of 100,000 fits of a benchmark has about 2 million."""
 DEEPEST = 50
 LARGEST = 1e300
 LONG_LIST = 16
@@ -176,3 +178,30 @@ def _whole(header: dict[str, str], key: str, least: int) -> int:
     if not (entry.isdecimal() and len(entry) < 10 and int(entry) >= least):
         raise ValueError(f"{key} in its header is {entry[:40]!r}, not a whole number from {least} up")
     return int(entry)
+
+
+def json_value(content: bytes) -> Array:
+    """The value of a JSON file that this program wrote, such as the results of a benchmark."""
+    try:
+        return _bytes(json.loads(content))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise LogitFileError("is not JSON that can be used", "use another copy of it") from error
+
+
+def json_lines(content: bytes) -> Array:
+    """A list of the values of the lines; one that was cut off, or cannot be used, is left out."""
+    values = []
+    for line in content.splitlines():
+        try:
+            values.append(plain(json.loads(line), arrays=False))
+        except (ValueError, RecursionError):
+            continue
+    return _bytes(values)
+
+
+def _bytes(value: Any) -> Array:
+    """JSON that is written anew from checked values, as one array of bytes."""
+    checked = plain(value, arrays=False, most=MOST_JSON_VALUES)
+    return np.frombuffer(json.dumps(checked, allow_nan=False).encode(), dtype=np.uint8)

@@ -27,8 +27,8 @@ KINDS: dict[str, type[Any]] = {
 }
 READ_WHOLE = {
     "calibrator": "smart_core.data.saved",
-    "json_lines": "smart_core.data.json_values",
-    "json_value": "smart_core.data.json_values",
+    "json_lines": "smart_core.data.saved",
+    "json_value": "smart_core.data.saved",
     "weights": "smart_core.data.weights",
     "workspace": "smart_core.export.workspace_file",
 }

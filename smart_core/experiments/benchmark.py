@@ -233,18 +233,13 @@ def _info(splits: Sequence[LogitSet], bins: int) -> SetInfo:
 
 def _done(tasks: Sequence[_Task], parts: Mapping[str, Sequence[LogitSet]], workers: int, run: Run) -> Iterator[Done]:
     """Every task with its record, as they are finished; those of lazy sets first, in passes over their shards."""
-    lazy = [task for task in tasks if isinstance(parts[task.set_name][0].test, LazyPart)]
-    tasks = [task for task in tasks if not isinstance(parts[task.set_name][0].test, LazyPart)]
-    for (name, split), some in groupby(lazy, lambda task: (task.set_name, task.split)):
+    lazy = {name for name, (data, *_) in parts.items() if isinstance(data.test, LazyPart)}
+    of_shards = [task for task in tasks if task.set_name in lazy]
+    for (name, split), some in groupby(of_shards, lambda task: (task.set_name, task.split)):
         yield from _in_passes(parts[name][split], list(some), run)
-    most = max(
-        (
-            max(each[0].classes, 1) * (len(each[0].validation) + len(each[0].test))
-            for each in parts.values()
-            if not isinstance(each[0].test, LazyPart)
-        ),
-        default=1,
-    )
+    tasks = [task for task in tasks if task.set_name not in lazy]
+    whole = [data for name, (data, *_) in parts.items() if name not in lazy]
+    most = max((max(data.classes, 1) * (len(data.validation) + len(data.test)) for data in whole), default=1)
     workers = min(workers, len(tasks), max(1, _free_memory() // (MEMORY_PER_LOGIT * most)))
     if workers <= 1:
         for task, span in run.each(tasks, [_seconds(task, parts) for task in tasks]):

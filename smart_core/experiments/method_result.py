@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -87,7 +87,6 @@ class MethodResult:
 
     @property
     def label(self) -> str:
-        """The method's name in tables."""
         return method_named(self.id).label
 
     def fits(self, data: LogitSet) -> bool:
@@ -126,17 +125,9 @@ class MethodResult:
         return self.evaluations[int(np.nanargmin(np.abs(np.asarray(self.values[metric]) - self.mean(metric))))]
 
 
-def evaluate_method(
-    id: str,
-    data: LogitSet,
-    seeds: int = 5,
-    *,
-    bins: int = 15,
-    settings: Settings | None = None,
-    cache: FitCache | None = None,
-) -> MethodResult:
-    """One row: `point_values`, then `with_intervals`."""
-    return with_intervals(point_values(id, data, seeds, bins=bins, settings=settings, cache=cache), bins=bins)
+def evaluate_method(id: str, data: LogitSet, seeds: int = 5, *, bins: int = 15, **options: Any) -> MethodResult:
+    """One row: `point_values` with these options, then `with_intervals`."""
+    return with_intervals(point_values(id, data, seeds, bins=bins, **options), bins=bins)
 
 
 def point_values(

@@ -79,7 +79,6 @@ class Recommendation:
 
     @property
     def label(self) -> str:
-        """The method's name in tables."""
         return method_named(self.method).label
 
     @property

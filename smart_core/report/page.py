@@ -161,7 +161,6 @@ def assets() -> dict[str, Markup]:
 
 
 def label_of(method: str) -> str:
-    """The name of a method."""
     return method_named(method).label
 
 
@@ -202,7 +201,6 @@ def _advice(found: Findings) -> list[str]:
 
 
 def _both(name: str, draw: Callable[..., Chart], *arguments: Any, **options: Any) -> dict[str, ReportChart]:
-    """A chart drawn in both themes."""
     light, dark = (draw(*arguments, **options, dark=dark) for dark in (False, True))
     return {name: ReportChart(f"chart-{name}", light, dark)}
 

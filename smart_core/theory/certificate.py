@@ -37,7 +37,6 @@ class Step:
 
     @property
     def right(self) -> float:
-        """Sum of the terms."""
         return math.fsum(self.terms)
 
     @property

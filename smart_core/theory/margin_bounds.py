@@ -165,7 +165,6 @@ class TargetStudy:
     """The number of rows that reach the target at no temperature."""
 
     def bounds(self) -> TemperatureBounds:
-        """Return the margin bounds of every row."""
         return temperature_bounds(self.indicators["margin"], self.target, self.classes)
 
     def outside(self, tolerance: float = 1e-9) -> int:

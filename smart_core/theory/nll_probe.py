@@ -75,12 +75,10 @@ class Plateau:
         return cls(low, high, -depth, STEEPEST * depth)
 
     def __call__(self, p: ArrayLike) -> Vector:
-        """Return psi(p)."""
         x = self._inward(np.asarray(p, dtype=np.float64))
         return np.asarray(self.height * x**2 * (3 - 2 * x))
 
     def slope(self, p: ArrayLike) -> Vector:
-        """Return psi'(p)."""
         at = np.asarray(p, dtype=np.float64)
         x = self._inward(at)
         side = np.where(at < self.low, 1.0, -1.0)

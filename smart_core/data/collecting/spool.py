@@ -87,5 +87,4 @@ class Spool:
         return np.memmap(self.folder / name, TYPES[name], "r", shape=shape) if self.rows else np.empty(shape)
 
     def arrays(self) -> dict[str, Array]:
-        """Return every array of the split."""
         return {name: self.read(name)[:, 0] if name == "labels" else self.read(name) for name in self.widths}

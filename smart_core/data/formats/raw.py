@@ -61,12 +61,10 @@ class Source:
 
     @property
     def head(self) -> bytes:
-        """The first bytes."""
         return self.content[:4096]
 
     @property
     def stem(self) -> str:
-        """The name without its extension."""
         return stem_of(self.name)
 
     @property
@@ -169,7 +167,6 @@ class RawArray:
         return LogitFileError(f"{self.label} {problem}", *fixes, file=self.file)
 
     def notice(self, code: str, text: str, cure: Cure | None = None) -> Notice:
-        """Return a notice about this array."""
         return Notice(code, f"{self.file}: {self.label} {text}", cure)
 
 
@@ -203,7 +200,6 @@ class RawFile:
 
     @property
     def stem(self) -> str:
-        """The file's name without its extension."""
         return stem_of(self.name)
 
 

@@ -24,7 +24,6 @@ class Records:
         self._entries: dict[str, list[tuple[int, Any]]] = {}
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Add the next record."""
         for name, value in _fields(record):
             self._entries.setdefault(name[:MAX_CHARACTERS], []).append((self.count, value))
         check_width(self.raw.name, len(self._entries))

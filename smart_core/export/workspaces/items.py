@@ -150,7 +150,6 @@ class Shelf(Generic[Value]):
             self.faults[key] = str(error)
 
     def remove(self, key: str) -> None:
-        """Delete a saved item."""
         self.faults.pop(key, None)
         try:
             self.store.remove(self.id, self.kind, key)

@@ -153,7 +153,6 @@ class Store:
         self._remove_strays()
 
     def close(self) -> None:
-        """Close the index."""
         with self._lock:
             self._db.close()
 
@@ -173,7 +172,6 @@ class Store:
         return id
 
     def find(self, id: str) -> Entry | None:
-        """Return a workspace."""
         return next(iter(self.entries(id)), None)
 
     def entries(self, id: str | None = None) -> list[Entry]:
@@ -203,7 +201,6 @@ class Store:
         return rows[0][0] if rows else None
 
     def rename(self, id: str, name: str) -> None:
-        """Give a workspace another name."""
         with self._changing() as db:
             db.execute("UPDATE workspaces SET name = ? WHERE id = ?", (name.strip()[:LONGEST_NAME], id))
 
