@@ -399,9 +399,7 @@ DETAILS: dict[str, Metric] = {
         "L2 cwECE", "Root mean square over classes and bins of each class's gap, debiased.", debiased=True
     ),
     "ks": _unbinned(
-        "KS",
-        ks,
-        "Largest absolute sum of the residuals up to a confidence, divided by the number of samples; no bins.",
+        "KS", ks, "Largest absolute sum of the residuals up to a confidence, divided by the number of samples; no bins."
     ),
     "kuiper": _unbinned(
         "Kuiper",
@@ -421,10 +419,7 @@ DETAILS: dict[str, Metric] = {
 }
 """Further metrics, shown without an interval beside those of `METRICS`."""
 
-IMPROVED = {
-    "nll": "PHI, NLL",
-    "brier": "PHI, Brier",
-}
+IMPROVED = {"nll": "PHI, NLL", "brier": "PHI, Brier"}
 """Loss -> the heading of its post-hoc improvement, the share of the uncalibrated model's loss that a method removes."""
 
 

@@ -19,14 +19,7 @@ from smart_core.calibrators.inputs import Inputs
 from smart_core.calibrators.rules import Rule
 from smart_core.calibrators.settings import Setting, setting, settings_of, with_settings
 from smart_core.data.split import stratified_subset
-from smart_core.device import (
-    as_array,
-    like_input,
-    resolve_device,
-    rows_per_chunk,
-    threads_for,
-    to_tensor,
-)
+from smart_core.device import as_array, like_input, resolve_device, rows_per_chunk, threads_for, to_tensor
 from smart_core.errors import CalibrationError
 from smart_core.fitting.reduced import ReducedProfile
 from smart_core.progress import CancelToken, Progress, Run, Trace

@@ -94,21 +94,13 @@ class GC(Calibrator):
             return mixture_nll(w, theta[-rows:], x, curves).sum() + self.reg * (w * w).mean(dim=(1, 2)).sum()
 
         theta = train(
-            torch.cat([weight, start]).to(x.device),
-            loss,
-            len(x),
-            Schedule(self.lr, self.steps),
-            generator,
-            run,
+            torch.cat([weight, start]).to(x.device), loss, len(x), Schedule(self.lr, self.steps), generator, run
         )
         return theta[:-rows].reshape(shape).contiguous()
 
     def learned(self) -> dict[str, Shape]:
         width = "d" if self.features_used_ else self.classes_
-        return {
-            "weight_": (self.partitions, self.groups, width),
-            "temperatures_": (self.partitions, self.groups),
-        }
+        return {"weight_": (self.partitions, self.groups, width), "temperatures_": (self.partitions, self.groups)}
 
     def _probabilities(self, logits: Logits, features: Tensor | None) -> Probabilities:
         values = logits if features is None else features

@@ -59,12 +59,7 @@ class IOP(Calibrator):
     position = 25
     family = "One temperature per sample or class"
     style = LineStyle("#B0413E", "11px,3px", "star")
-    rules = (
-        ("temperature_", TEMPERATURES),
-        ("theta_", WEIGHTS),
-        ("mean_", between(-CLIP, 0.0)),
-        ("std_", DEVIATIONS),
-    )
+    rules = (("temperature_", TEMPERATURES), ("theta_", WEIGHTS), ("mean_", between(-CLIP, 0.0)), ("std_", DEVIATIONS))
     stochastic = True
 
     top: int = setting(10, "How many of the largest logits have their own gaps and are read.", low=2, high=100)

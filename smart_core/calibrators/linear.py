@@ -176,13 +176,7 @@ def scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def minimise(
-    x: Tensor,
-    labels: Tensor,
-    identity: Tensor,
-    penalty: Penalty,
-    max_iterations: int,
-    run: Run,
-    least_gain: float,
+    x: Tensor, labels: Tensor, identity: Tensor, penalty: Penalty, max_iterations: int, run: Run, least_gain: float
 ) -> tuple[Tensor, Tensor]:
     """The V and b of least loss on the path of L-BFGS from I and 0."""
     bias = torch.zeros(x.shape[1], device=x.device)

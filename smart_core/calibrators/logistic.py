@@ -47,10 +47,7 @@ def logistic_coefficients(features: FloatArray, hits: FloatArray, run: Run, leas
         value = float(np.mean(np.logaddexp(0.0, score) - hits * score))
         return value, design.T @ (1.0 / (1.0 + np.exp(-np.clip(score, -700.0, 700.0))) - hits) / len(hits)
 
-    bounds = [
-        *((least_slope * width, SLOPE_LIMIT * width) for width in scale),
-        (-INTERCEPT_LIMIT, INTERCEPT_LIMIT),
-    ]
+    bounds = [*((least_slope * width, SLOPE_LIMIT * width) for width in scale), (-INTERCEPT_LIMIT, INTERCEPT_LIMIT)]
     start = np.array([*scale, 0.0])
     options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-9}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from smart_core.calibrators.base import LineStyle
-from smart_core.calibrators.logistic import (
-    LEAST_COMPLEMENT,
-    SLOPE_LIMIT,
-    log_odds,
-    logistic_coefficients,
-    one_outcome,
-)
+from smart_core.calibrators.logistic import LEAST_COMPLEMENT, SLOPE_LIMIT, log_odds, logistic_coefficients, one_outcome
 from smart_core.calibrators.rules import between
 from smart_core.calibrators.toplabel import TopLabelCalibrator
 from smart_core.device import precise

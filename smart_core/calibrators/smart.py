@@ -308,10 +308,7 @@ def train_map(
     def observe(theta: Tensor) -> dict[str, float]:
         with torch.no_grad():
             beta = 1.0 / temperature(theta, x)
-            return {
-                "ece": ece(profile.confidence(beta), profile.correct),
-                "nll": float(profile.nll(beta).mean()),
-            }
+            return {"ece": ece(profile.confidence(beta), profile.correct), "nll": float(profile.nll(beta).mean())}
 
     return train(theta, objective, len(x), schedule, generator, run, observe, gradient)
 

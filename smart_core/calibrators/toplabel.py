@@ -146,12 +146,7 @@ class LineCalibrator(TopLabelCalibrator):
 
 
 def spread(
-    probabilities: Probabilities,
-    prediction: Tensor,
-    confidence: Tensor,
-    *,
-    keep: bool,
-    present: Tensor | None = None,
+    probabilities: Probabilities, prediction: Tensor, confidence: Tensor, *, keep: bool, present: Tensor | None = None
 ) -> Probabilities:
     """Rows with `confidence` at `prediction`, the rest in its old proportions: scaled by `(1 - c) / (1 - s)`.
 

@@ -84,9 +84,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--values", choices=["logits", "probabilities"], help="what the scores are")
     parser.add_argument("--labels-start-at", type=int, choices=[0, 1], help="the number of the first class")
     parser.add_argument(
-        "--transposed",
-        action=argparse.BooleanOptionalAction,
-        help="whether the columns of the scores are samples",
+        "--transposed", action=argparse.BooleanOptionalAction, help="whether the columns of the scores are samples"
     )
 
 

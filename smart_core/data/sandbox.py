@@ -407,10 +407,7 @@ def _serve(control: socket.socket) -> None:
 
 
 def _become_child(
-    control: socket.socket,
-    connection: socket.socket,
-    children: dict[int, socket.socket],
-    pipe: tuple[int, int],
+    control: socket.socket, connection: socket.socket, children: dict[int, socket.socket], pipe: tuple[int, int]
 ) -> NoReturn:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -39,12 +39,7 @@ class Applied:
 
 
 def apply_to_shards(
-    calibrator: Calibrator,
-    logits: LazyRows,
-    folder: Path,
-    *,
-    top_label: bool = False,
-    run: Run | None = None,
+    calibrator: Calibrator, logits: LazyRows, folder: Path, *, top_label: bool = False, run: Run | None = None
 ) -> Applied:
     """Write the calibrated probabilities of each file to `folder`, as NAME.npy (N, K) float32.
 

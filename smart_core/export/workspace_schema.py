@@ -238,11 +238,7 @@ TABLE: dict[str, Rule] = {
 SCHEMA: dict[type, dict[str, Rule]] = {
     Cure: {"option": text(), "value": SCALAR, "label": text()},
     Notice: {"code": text(), "text": SENTENCE, "cure": optional(a(Cure))},
-    LogitSet: {
-        "name": text(),
-        "class_names": optional(each(text(1000), tuple)),
-        "notices": each(a(Notice), tuple),
-    },
+    LogitSet: {"name": text(), "class_names": optional(each(text(1000), tuple)), "notices": each(a(Notice), tuple)},
     Interval: {"low": VALUE, "high": VALUE, "level": number(0, 1), "of": SENTENCE},
     Floor: {"mean": VALUE, "q95": VALUE, "draws": whole(), "values": array("f", 1, -LARGEST, unknown=True)},
     Trace: {"values": by_key(each(VALUE), text())},

@@ -383,10 +383,7 @@ def cell_dots(
     end = max(most, floor or 0.0) if not kind.higher_is_better else most
     lay_out(figure, look, 120 + 34 * len(rows), uirevision)
     figure.update_xaxes(
-        title_text=kind.label,
-        tickformat=tick_format(kind),
-        range=[start, end + 0.06 * (end - start or 1.0)],
-        nticks=6,
+        title_text=kind.label, tickformat=tick_format(kind), range=[start, end + 0.06 * (end - start or 1.0)], nticks=6
     )
     name_rows(figure, rows)
     return figure

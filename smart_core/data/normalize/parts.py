@@ -143,11 +143,7 @@ def _class_count(items: Sequence[RawArray], scores: Sequence[Array]) -> int:
 
 
 def _part(
-    found: Mapping[str, RawArray],
-    logits: Array,
-    labels: Array,
-    metadata: Mapping[str, RawArray],
-    notices: list[Notice],
+    found: Mapping[str, RawArray], logits: Array, labels: Array, metadata: Mapping[str, RawArray], notices: list[Notice]
 ) -> Part:
     features = found.get("features")
     return Part(

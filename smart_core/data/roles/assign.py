@@ -10,14 +10,7 @@ import numpy as np
 
 from smart_core.data.formats.raw import RawArray, RawFile
 from smart_core.data.logitset import METADATA, Cure, Notice
-from smart_core.data.roles.candidates import (
-    WHOLE,
-    Candidate,
-    could_be_labels,
-    could_be_scores,
-    is_vector,
-    role_name,
-)
+from smart_core.data.roles.candidates import WHOLE, Candidate, could_be_labels, could_be_scores, is_vector, role_name
 from smart_core.data.roles.confidences import as_confidences, without_confidences
 from smart_core.data.roles.names import (
     CONFIDENCE_ROLES,

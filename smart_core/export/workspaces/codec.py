@@ -36,12 +36,7 @@ from smart_core.data.logitset import Array, LogitSet
 from smart_core.data.saving import atomic_write
 from smart_core.errors import WorkspaceError
 from smart_core.evaluation import Evaluation, build_evaluation, cell_numbers, evaluation_arrays
-from smart_core.export.workspace import (
-    KINDS,
-    build_object,
-    build_set,
-    restore_calibrator,
-)
+from smart_core.export.workspace import KINDS, build_object, build_set, restore_calibrator
 
 INLINE = 8192
 """Bytes up to which an array is part of the tree."""
