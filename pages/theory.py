@@ -23,7 +23,7 @@ data = datasets.current()
 st.title("Theory")
 say("The paper's statements, computed on your data and on a simulator whose truth is known.")
 code = ""
-playground.go_on("view", "Playground")
+playground.resume_simulation("view", "Playground")
 for tab, view in zip(st.tabs(list(VIEWS), key="view", bind="query-params"), VIEWS.values(), strict=True):
     if tab.open:
         with tab:

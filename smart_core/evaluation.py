@@ -487,7 +487,8 @@ TRUE_RANGE = "true, 95%"
 
 MEASURED_AND_TRUE = (
     "Measured: the error on these test samples, the number that other tools print. Noise adds to it: a perfectly "
-    "calibrated model stays below the noise floor on 95% of test sets. True, 95%: the range of the model's own error "
-    "on unlimited data. They are two quantities: near the noise floor, the measured error may lie above that range."
+    "calibrated model stays below the noise floor on 95% of test sets. True, 95%: a 95% confidence "
+    "interval of the model's true error, over the whole population. Near the noise floor, the measured error may lie "
+    "above it."
 )
 """The explanation of both, the same wherever a calibration error is shown with its interval."""

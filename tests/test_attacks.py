@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from smart_core.attacks import AttackError, AttackResult, Search, carlini_wagner_l2
-from smart_core.attacks.carlini_wagner import push
+from smart_core.attacks.carlini_wagner import hinge_and_gradient
 from smart_core.attacks.inputs import build_model, save_distances
 from smart_core.cli.output import check_targets
 from smart_core.errors import Cancelled, SmartError
@@ -229,7 +229,7 @@ def test_gradient_of_the_hinge_by_finite_differences():
 
     x = unseen(4).clone()
     y, c = logits_of(x).argmax(dim=1), torch.tensor([0.5, 1.0, 2.0, 4.0])
-    _, changed, gradient = push(logits_of, x, y, c, 0.0)
+    _, changed, gradient = hinge_and_gradient(logits_of, x, y, c, 0.0)
     assert not changed.any()
     direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 

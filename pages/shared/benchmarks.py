@@ -49,7 +49,7 @@ def start(made_with: Settings, estimate: float | None = None) -> None:
     `made_with` has the keys of the data sets and the arguments of `benchmark`. Data sets that are gone are left out.
     """
     here, titles = session.current(), datasets.titles()
-    here.datasets.keep()
+    here.datasets.save()
     keys = [key for key in made_with["sets"] if key in titles]
     if not keys:
         st.toast("Its data sets are no longer in the workspace.")

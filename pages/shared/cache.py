@@ -52,9 +52,9 @@ def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
         # while jobs keep all cores busy, threads that wait for each other are many times slower than one
         with st.spinner("Evaluating the model"), one_thread():
             found = sc.evaluate(vanilla(data), data.test, classwise=False)
-        known.hold(data.content_hash, found)
+        known.set_unsaved(data.content_hash, found)
         if workspaces.is_saved() and len(found) < MANY:  # of more samples, it is computed again when they are opened
-            known.keep()
+            known.save()
     return found
 
 

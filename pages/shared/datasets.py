@@ -200,7 +200,7 @@ def add_from_command_line() -> None:
         key = key_of(item.data)
         if key not in own:
             title, paths = _unique_title(item.data.name, key), tuple(map(os.path.abspath, item.files))
-            own.hold(key, LoadedDataset(item.data, title, {"whole": item.files}, item.options, paths))
+            own.set_unsaved(key, LoadedDataset(item.data, title, {"whole": item.files}, item.options, paths))
 
 
 def add(

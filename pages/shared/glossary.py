@@ -32,7 +32,7 @@ TERMS = {
     "ECE": "Expected calibration error: the mean gap between confidence and accuracy over bins of equal width.",
     "features": "The model's activations before its last layer. GC, ProCal, FC and others can use them.",
     "indicator": "The number from which SMART computes a sample's temperature. The paper's is the margin.",
-    "interval": "A range that contains the metric's value on unlimited data in 95% of cases.",
+    "interval": "A range that contains the true value of the metric, over the whole population, for 95% of test sets.",
     "logits": "The model's outputs before the softmax, one per class.",
     "margin": "The largest logit minus the second largest. It is small where the model hesitates between two classes.",
     "margin group": "Test samples whose margins lie in one range.",

@@ -49,7 +49,7 @@ input, button { font: inherit; padding: .5rem; margin: .5rem 0; width: 100%; box
 <button>Enter</button></form></html>"""
 ASK = "This server lets in only those who have its token. It was printed as part of a link when the server started."
 WRONG = "This is not the token of this server."
-ELSEWHERE = "403: this server answers to localhost only; to reach it by another name, start it with --token"
+LOCAL_ONLY = "403: this server answers to localhost only; to reach it by another name, start it with --token"
 
 
 class Guard:
@@ -82,7 +82,7 @@ class Guard:
                 send, "/auth/login" + login_query(), f"{RETURN}={place}; Path=/; HttpOnly; SameSite=Lax; Max-Age=600"
             )
         elif self.access.token is None and not self.access.login:
-            await respond(send, 403, ELSEWHERE)
+            await respond(send, 403, LOCAL_ONLY)
         else:
             await respond(send, 401, FORM.replace("{said}", ASK) if wants_page(scope) else "401: not signed in")
 
@@ -114,7 +114,7 @@ class Guard:
 
 
 class UploadLimit:
-    """Refuses an upload while others are under way that hold more than `most` bytes together with it.
+    """Refuses an upload if it and the others under way would hold more than `most` bytes together.
 
     Streamlit writes an upload to a temporary file while it arrives; `uploads.py` limits what it keeps afterwards.
     """

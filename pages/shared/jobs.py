@@ -41,7 +41,7 @@ MAX_ERROR_LENGTH = 200
 
 
 def process_name(number: int | None = None) -> str:
-    """Return what identifies a process: its number and, on Linux, when it started, for numbers are used again."""
+    """Return what identifies a process: its number and, on Linux, when it started, because numbers are reused."""
     number = number or os.getpid()
     try:
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
@@ -186,7 +186,7 @@ class JobList:
     ) -> Job:
         """Run the work in a new thread; an active job of the same kind on the same data set is cancelled first.
 
-        `note` is what it takes to go on with the job on another server: it is kept until the job ends.
+        `note` is what it takes to resume the job on another server: it is kept until the job ends.
         """
         job = Job(title, kind, data_hash, steps=steps, estimate=estimate)
         with self._changes:  # another window may start one at the same time

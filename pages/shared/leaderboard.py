@@ -29,7 +29,7 @@ RECOMMENDED = ("vanilla", "ts", "smart", "ets", "vector", "isotonic", "bbq", "sp
 """One or more quick methods of each family, the most useful first."""
 
 RECOMMENDED_SECONDS = 24.0
-"""The predicted time of the recommended set, so that it ends within 30 seconds on two quiet cores."""
+"""The predicted time of the recommended set, so that it ends within 30 seconds on two idle cores."""
 
 
 def fit(
@@ -40,7 +40,7 @@ def fit(
     `key` is that of the data set if it is not the selected one.
     """
     here = session.current()
-    here.datasets.keep()
+    here.datasets.save()
     settings = {method: dict(chosen_settings(method)) for method in wanted}
     replaced = [method for method in wanted if method in fitted(data)]
     if replaced:

@@ -29,7 +29,7 @@ PATIENCE = 0.3
 """Seconds that a page waits for the fit of a sample before it is drawn without it."""
 
 POLL_SECONDS = 0.3
-"""Time between two looks at the fit of a sample."""
+"""Seconds between two checks of whether the fit of a sample is finished."""
 
 Fit = tuple[Calibrator, float, Evaluation]
 """The calibrator, the seconds its fit took, and its evaluation on test."""
@@ -53,7 +53,7 @@ def find(data: LogitSet) -> Fit | None:
         except TimeoutError:
             st.fragment(_draw_again, run_every=POLL_SECONDS)(future)
             return None
-        here.fits.hold(_key(data), fit)  # a visit alone is not worth a saved workspace
+        here.fits.set_unsaved(_key(data), fit)  # a visit alone is not worth a saved workspace
     if fit is None and here.original is None and here.jobs.latest(KIND, data.content_hash) is None:
         fits = here.fits  # the job must not reference the session itself
         here.jobs.start(

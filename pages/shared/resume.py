@@ -1,8 +1,8 @@
-"""Jobs that a stopped server has interrupted: offer to go on with them. What they had finished is kept.
+"""Jobs that a stopped server has interrupted: offer to resume them. What they had finished is kept.
 
-A job that can go on is noted in the workspace while it runs, with the data set and the settings that it was started
-with. A note without a job is of one that was interrupted. Fits go on at once; a study goes on on its own page, which
-knows how to start it.
+A job that can be resumed is noted in the workspace while it runs, with the data set and the settings that it was
+started with. A note without a job is of one that was interrupted. Fits resume at once; a study resumes on
+its own page, which knows how to start it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGES = {
     "benchmark": "pages/benchmark.py",
     "playground": "pages/theory.py",
 }
-"""What the kind of a study begins with -> the page that goes on with it."""
+"""Beginning of the kind of a study -> the page that resumes it."""
 
 
 def interrupted() -> dict[str, dict[str, Any]]:
@@ -55,15 +55,15 @@ def _runs(process: str) -> bool:
 
 
 def draw() -> None:
-    """Draw a note for each interrupted job, with a button to go on."""
+    """Draw a note for each interrupted job, with a button to resume it."""
     for number, (key, note) in enumerate(interrupted().items()):
         with st.container(border=True, key=f"interrupted-{number}"):
             st.markdown(
                 f"**{plain_text(note['title'])}** was interrupted when the server stopped. What it finished is kept."
             )
             with st.container(horizontal=True):
-                if st.button("Go on", key=f"go-on-{number}", type="primary"):
-                    _go_on(key, note)
+                if st.button("Resume", key=f"resume-{number}", type="primary"):
+                    _resume(key, note)
                 st.button("Dismiss", key=f"dismiss-{number}", on_click=_dismiss, args=(key,))
 
 
@@ -71,7 +71,7 @@ def _dismiss(key: str) -> None:
     session.current().unfinished.pop(key, None)
 
 
-def _go_on(key: str, note: dict[str, Any]) -> None:
+def _resume(key: str, note: dict[str, Any]) -> None:
     here, settings = session.current(), note["settings"]
     here.unfinished.pop(key, None)
     if note["data"] not in datasets.titles():
@@ -84,24 +84,24 @@ def _go_on(key: str, note: dict[str, Any]) -> None:
         done = leaderboard.fresh(data, seeds=seeds, bins=bins)
         leaderboard.fit(data, [id for id in settings["methods"] if id not in done], seeds=seeds, bins=bins)
         st.rerun()
-    st.session_state[session.GO_ON] = (note["kind"], settings)
+    st.session_state[session.RESUME] = (note["kind"], settings)
     navigation.go(next(page for start, page in PAGES.items() if note["kind"].startswith(start)))
 
 
 def asked_kind() -> str:
-    """Return the kind of the study that the user has asked to go on with; empty if there is none."""
-    kind: str = st.session_state.get(session.GO_ON, ("", {}))[0]
+    """Return the kind of the study that the user has asked to resume; empty if there is none."""
+    kind: str = st.session_state.get(session.RESUME, ("", {}))[0]
     return kind
 
 
 def asked(kind: str) -> bool:
-    """Return whether the user has asked to go on with the study of a page."""
+    """Return whether the user has asked to resume the study of a page."""
     return asked_kind() == kind
 
 
 def study(kind: str, start: Callable[[studies.Settings], None]) -> None:
-    """Start the study of a page again if the user has asked to go on with it."""
+    """Start the study of a page again if the user has asked to resume it."""
     if asked(kind):
-        _, settings = st.session_state.pop(session.GO_ON)
+        _, settings = st.session_state.pop(session.RESUME)
         start(settings)
         st.rerun()

@@ -16,7 +16,7 @@ from smart_core import LogitSet, load
 from smart_core.errors import WorkspaceError
 from smart_core.experiments.benchmark_records import Record, RecordFile
 from smart_core.export.workspaces import Store, StoredDict
-from smart_core.export.workspaces.items import Shelf
+from smart_core.export.workspaces.items import ItemStore
 
 MAX_RECORDS = 100_000
 """Finished fits of benchmarks."""
@@ -28,7 +28,7 @@ def session_of(store: Store, id: str, owner: str | None) -> Session:
     """Return the `Session` of a workspace in a store: nothing is read yet but the names of what is there."""
 
     def items(size: int, kind: str, pack: Any = _itself, unpack: Any = _decoded) -> StoredDict[Any]:
-        return StoredDict(size, Shelf(store, id, kind, pack, unpack, owner))
+        return StoredDict(size, ItemStore(store, id, kind, pack, unpack, owner))
 
     here = Session(
         id=id,

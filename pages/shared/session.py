@@ -29,7 +29,7 @@ METRIC = "metric"  # sidebar: the primary metric
 BINS = "bins"  # sidebar: number of confidence bins
 SEEDS = "seeds"  # Compare: number of seeds
 REFUSED = "refused"  # whether a change was refused because the link is read-only, until the user is told
-GO_ON = "go-on"  # kind and settings of an interrupted study that its page is to go on with
+RESUME = "resume"  # kind and settings of an interrupted study that its page is to resume
 LOST = "lost-workspace"  # whether the URL asked for a workspace that is not on this server, until the user is told
 SELECTED = "selected-methods"  # Compare: methods of the selected rows, which the other pages and the report draw
 SELECTED_SEEN = "selected-seen"  # page -> the selection that it last drew
@@ -164,7 +164,7 @@ class Session:
     before_cell: BoundedDict[LeaderboardRow] = field(default_factory=lambda: BoundedDict(MAX_DATASETS))
     """By content hash: SMART's row before it took the settings of a Sensitivity cell."""
     unfinished: BoundedDict[dict[str, Any]] = field(default_factory=lambda: BoundedDict(MAX_CHOICES))
-    """Notes of the jobs that run, by kind and data set: if the server stops, it can go on with them (`resume.py`)."""
+    """Notes of the jobs that run, by kind and data set: if the server stops, they can be resumed (`resume.py`)."""
     jobs: JobList = field(default_factory=JobList)
     owner: str | None = None
     """The user that it belongs to, where users sign in."""

@@ -28,18 +28,18 @@ Publish = Callable[[Any], None]
 Compute = Callable[[Run, Publish], None]
 
 ON_INDICATOR = "smart on"
-"""What the kind of a study that fits SMART on an indicator begins with."""
+"""Beginning of the kind of a study that fits SMART on an indicator."""
 
-CAN_GO_ON = (
+RESUMABLE = (
     *("sensitivity", "objectives", "indicators", "efficiency", "traces", "shift", "attack", "playground"),
     ON_INDICATOR,
 )
-"""What the kinds of studies that can go on after the server was stopped begin with."""
+"""Beginnings of the kinds of studies that can be resumed after the server was stopped."""
 
 
-def can_go_on(kind: str) -> bool:
-    """Return whether studies of a kind go on after the server was stopped."""
-    return kind.startswith(CAN_GO_ON)
+def is_resumable(kind: str) -> bool:
+    """Return whether a study of this kind can be resumed after the server was stopped."""
+    return kind.startswith(RESUMABLE)
 
 
 GREY = "<style>[class*='st-key-stale-'] { opacity: 0.45; }</style>"
@@ -60,14 +60,14 @@ def start(
     is not the selected one.
     """
     here = session.current()
-    here.datasets.keep()
+    here.datasets.save()
     studies, place = here.studies, _key(data, kind, settings)  # the job must not reference the session itself
 
     def publish(result: Any) -> None:
         # the study keeps writing into its result, and the page needs one that does not change
         studies[place] = Study(copy.deepcopy(result), settings, time.time())
 
-    note = {"data": key or session.data_key(), "settings": settings} if can_go_on(kind) else None
+    note = {"data": key or session.data_key(), "settings": settings} if is_resumable(kind) else None
     named: dict[str, Any] = {"kind": kind, "data_hash": data.content_hash, "note": note}
     return here.jobs.start(title, lambda run: compute(run, publish), estimate=estimate, **named)
 

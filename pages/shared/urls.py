@@ -28,7 +28,7 @@ MIN_BINS, DEFAULT_BINS, MAX_BINS = 5, 15, 50
 DEFAULT_SEEDS, MAX_SEEDS = 5, 20
 
 LONGEST_VALUE = 20_000
-"""Characters of a query parameter; a longer one is not looked at."""
+"""Most characters of a query parameter; longer ones are ignored."""
 
 LAG = 3.0
 """Seconds for which a busy browser may still send the URL as it was before the last change."""

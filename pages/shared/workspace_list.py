@@ -66,7 +66,7 @@ def draw_sharing() -> None:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Say in one sentence why a click did nothing: `navigation.guarded` is not around callbacks."""
+    """Say in one sentence why a click did nothing: `navigation.guarded` does not cover callbacks."""
     try:
         yield
     except WorkspaceError as error:
@@ -84,7 +84,7 @@ def _withdraw() -> None:
 
 
 def draw_recent() -> None:
-    """Offer to go on with an earlier workspace, on Start of a new one."""
+    """Offer to continue in an earlier workspace, on Start of a new one."""
     here, known = session.current(), others()[:MAX_RECENT]
     if not known or here.datasets or here.rows:
         return

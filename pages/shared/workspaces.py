@@ -42,7 +42,7 @@ def enter() -> bool:
     id, link = st.query_params.get(PARAMETER, ""), st.query_params.get(SHARED, "")
     if here is not None and _still_valid(here) and (id or link) in ("", here.id):
         if opened.store is not None:
-            with suppress(WorkspaceError):  # on a full disk, or while another process writes: it can still be looked at
+            with suppress(WorkspaceError):  # on a full disk, or while another process writes: it can still be viewed
                 opened.store.touch((here.original or here).id)
         return False
     if here is not None:
@@ -57,7 +57,7 @@ def enter() -> bool:
 
 
 def _still_valid(here: Session) -> bool:
-    """Return whether a window may go on: its workspace was not deleted, and its read-only link not withdrawn."""
+    """Return whether a window may stay open: its workspace was not deleted, and its read-only link not withdrawn."""
     if here.original is None:
         return not here.deleted
     return not here.original.deleted and _workspace_of(here.id) == here.original.id

@@ -89,7 +89,7 @@ def carlini_wagner_l2(
     search.check()
     if not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise AttackError(f"A batch of {batch_size} images cannot be attacked; use a whole number of at least 1.")
-    place = resolve_device(str(device)) if device is not None else _home(model)
+    place = resolve_device(str(device)) if device is not None else _device_of(model)
     pixels = _checked(images, search)
     with _frozen(model), torch.no_grad():
         predictions, differentiable = _predict(model, pixels, batch_size, place, run)
@@ -120,7 +120,7 @@ class _Queue:
 
     def attack(self, model: Model, search: Search, batch_size: int, run: Run) -> None:
         """Run until the search of every image is done."""
-        constants, state = self._entrants(batch_size, search)
+        constants, state = self._next_images(batch_size, search)
         while len(constants):
             self._iterate(model, constants, state, search, run)
             lowest, previous, found = torch.stack([state.lowest, state.previous, state.found.float()]).cpu().numpy()
@@ -131,24 +131,24 @@ class _Queue:
             state.restart(self._to_device(np.flatnonzero(ended)))
             done = constants.step >= search.search_steps
             if done.any():
-                self._leave(constants.image[done], state.rows(self._to_device(np.flatnonzero(done))))
+                self._store(constants.image[done], state.rows(self._to_device(np.flatnonzero(done))))
                 going = np.flatnonzero(~done)
                 constants, state = constants.rows(going), state.rows(self._to_device(going))
-                new_constants, new_state = self._entrants(batch_size - len(constants), search)
+                new_constants, new_state = self._next_images(batch_size - len(constants), search)
                 if len(new_constants):
                     constants, state = constants.joined(new_constants), state.joined(new_state)
 
     def _to_device(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self.device)
 
-    def _entrants(self, count: int, search: Search) -> tuple[ConstantSearch, Minimisation]:
-        """Return the next images, at the beginning of their search."""
+    def _next_images(self, count: int, search: Search) -> tuple[ConstantSearch, Minimisation]:
+        """Return the next images for the batch, at the beginning of their search."""
         rows = slice(self.next, min(self.next + count, len(self.pixels)))
         self.next = rows.stop
         start = Minimisation.of(self.pixels[rows].to(self.device), self.predictions[rows].to(self.device), search)
         return ConstantSearch.of(np.arange(rows.start, rows.stop), search), start
 
-    def _leave(self, images: NDArray[np.int64], state: Minimisation) -> None:
+    def _store(self, images: NDArray[np.int64], state: Minimisation) -> None:
         self.success[images] = torch.isfinite(state.best_distance).cpu().numpy()
         self.closest[torch.from_numpy(images)] = state.best.cpu()
 
@@ -198,7 +198,7 @@ def _checked(images: Any, search: Search) -> Tensor:
     return pixels
 
 
-def _home(model: Model) -> torch.device:
+def _device_of(model: Model) -> torch.device:
     """Return the device of a module's parameters or buffers; the CPU for anything else."""
     tensors = (*model.parameters(), *model.buffers()) if isinstance(model, nn.Module) else ()
     return tensors[0].device if tensors else torch.device("cpu")

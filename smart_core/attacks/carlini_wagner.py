@@ -235,7 +235,7 @@ class Minimisation(Batch):
         x = (squashed * search.half).add_(search.middle)
         change = (squashed - self.squashed0).mul_(0.5)
         distance = change.flatten(1).square().sum(dim=1)
-        hinge, changed, gradient = push(model, x, self.prediction, c, search.kappa)
+        hinge, changed, gradient = hinge_and_gradient(model, x, self.prediction, c, search.kappa)
         self.lowest = torch.minimum(self.lowest, distance + hinge)
         self.found |= changed
         better = changed & (distance < self.best_distance)
@@ -249,7 +249,9 @@ class Minimisation(Batch):
         self.w.sub_((self.first * step).div_(self.second.sqrt().mul_(root).add_(EPSILON)))
 
 
-def push(model: Model, x: Tensor, prediction: Tensor, c: Tensor, kappa: float) -> tuple[Tensor, Tensor, Tensor | None]:
+def hinge_and_gradient(
+    model: Model, x: Tensor, prediction: Tensor, c: Tensor, kappa: float
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the hinge c max(0, z_y - max_{k != y} z_k + kappa) of each row, whether its prediction changed, and the
     gradient of the hinge in x: None if it is zero for all rows or the logits have none.
     """

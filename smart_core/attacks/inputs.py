@@ -53,13 +53,13 @@ def made_by(name: str, option: str) -> Any:
     try:
         factory = getattr(importlib.import_module(module_name), factory_name, None)
     except (Exception, SystemExit) as error:  # a script that parses its arguments on import exits
-        raise AttackError(f"{printable(module_name)} cannot be imported ({_said(error)}).") from error
+        raise AttackError(f"{printable(module_name)} cannot be imported ({_one_line(error)}).") from error
     if not callable(factory):
         raise AttackError(f"{printable(module_name)} has no function or class called {printable(factory_name)}.")
     try:
         return factory()
     except (Exception, SystemExit) as error:
-        raise AttackError(f"{printable(name)} failed when called without arguments ({_said(error)}).") from error
+        raise AttackError(f"{printable(name)} failed when called without arguments ({_one_line(error)}).") from error
 
 
 def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -90,7 +90,7 @@ def _read_state(file: Path) -> dict[str, Tensor]:
     return state
 
 
-def _said(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """Return the message of an error of the user's code, short and on one line."""
     return printable(f"{type(error).__name__}: {error}", 160).rstrip(".")
 

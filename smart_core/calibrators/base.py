@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from smart_core.data.logitset import Part
 
 Shape = tuple[int | str, ...]
-"""Lengths of a learned tensor; a letter is a length from 0 up that the data decide, the same wherever it stands, and
-`n+1` is one more than `n`."""
+"""Lengths of a learned tensor. A symbol such as `n` is a length that the data decide, 0 or more, the same in all of a
+method's tensors; `n+1` is one more."""
 
 
 REDUCED_ROWS = 50_000

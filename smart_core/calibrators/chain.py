@@ -48,7 +48,7 @@ class Composite(Calibrator):
 
     def learned(self) -> dict[str, Shape]:
         return {
-            f"{name}_{tensor}": tuple(_own_letter(name, length) for length in shape)
+            f"{name}_{tensor}": tuple(_own_symbol(name, length) for length in shape)
             for name, part in self.parts_.items()
             for tensor, shape in part.learned().items()
         }
@@ -101,8 +101,8 @@ class Composite(Calibrator):
         return "\n\n".join([*functions, f"return {f'lift_top({rows}, z)' if self.keeps_top1 else rows}"])
 
 
-def _own_letter(name: str, length: int | str) -> int | str:
-    """A length that the data decide, under a letter that no other part has; all parts read the same features."""
+def _own_symbol(name: str, length: int | str) -> int | str:
+    """A length that the data decide, under a symbol of this part; parts share `d`, the width of the features."""
     return length if isinstance(length, int) or length == "d" else f"{name}.{length}"
 
 

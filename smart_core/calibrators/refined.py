@@ -41,7 +41,7 @@ NONE, AUTO = "none", "auto"
 CANDIDATES = ("iop", "quadratic", "svs", "sms")
 """Refinements by id, in the order of preference between those that noise cannot tell apart."""
 
-LEAST_JUDGED = 50
+FEWEST_FOR_FOLDS = 50
 """The fewest rows for cross-validation; below, SMART is fitted on in-sample outputs and its whole map is kept."""
 
 LEAST_ROWS = 20
@@ -161,7 +161,7 @@ class Refined(Composite):
         """For each candidate and for none, the NLL of every row under a fit without its fold; and these fits."""
         nll: dict[str, Tensor] = {}
         fits: dict[str, list[Calibrator]] = {}
-        if not candidates or len(data) < LEAST_JUDGED:
+        if not candidates or len(data) < FEWEST_FOR_FOLDS:
             return nll, fits
         steps = [(id, f) for id in (NONE, *candidates) for f in range(self.folds)]
         for number, (id, f) in enumerate(steps):
@@ -180,7 +180,7 @@ class Refined(Composite):
     ) -> tuple[SMART, str, float]:
         """SMART on the refined rows, the source it was fitted on, and how much of its map is kept."""
         part = SMART(seed=self.seed, device=self.device)
-        if len(data) < LEAST_JUDGED:
+        if len(data) < FEWEST_FOR_FOLDS:
             logits = data.logits if refinement is None else outputs(refinement, data, run.part(0.0, 0.1))
             return part._fit_rows(replace(data, logits=logits), run.part(0.1, 1.0)), IN_SAMPLE, 1.0
         sources = self._sources(part, data, refinement, fits, fold, run.part(0.0, 0.3, traced=False))
@@ -224,11 +224,11 @@ class Refined(Composite):
             training, held = _rows(data, fold != f), _rows(data, fold == f)
             crossed[fold == f] = outputs(fit, held, span)
             readings.append(part.read(replace(training, logits=outputs(fit, training, span)), span))
-        judged = part.read(replace(data, logits=Logits(crossed)), run.part(0.9, 0.95))
+        held_out = part.read(replace(data, logits=Logits(crossed)), run.part(0.9, 0.95))
         whole = part.read(replace(data, logits=outputs(refinement, data, run.part(0.95, 0.95))), run.part(0.95, 1.0))
         return {
-            IN_SAMPLE: (whole, judged, readings),
-            CROSS_FITTED: (judged, judged, [_taken(judged, fold != f) for f in range(self.folds)]),
+            IN_SAMPLE: (whole, held_out, readings),
+            CROSS_FITTED: (held_out, held_out, [_taken(held_out, fold != f) for f in range(self.folds)]),
         }
 
     def _words(self) -> str:

@@ -38,8 +38,9 @@ EPSILON = 0.1
 FLAT = 0.01
 """The temperature start scales the random output weights by this: a nearly flat map."""
 
-USUAL, LARGEST_ACTIVATION = 1e4, 1e37
-"""In a file, the map of every indicator up to the first must stay below the second, where float32 is finite."""
+LARGEST_CHECKED, LARGEST_ACTIVATION = 1e4, 1e37
+"""The map in a file must give activations below the second for every indicator up to the first, so that float32 is
+finite."""
 
 LARGEST_COMPILED = 1e6
 """PyTorch computes the map of larger inputs, which only unstandardised ones reach: the compiled exponentials do not
@@ -55,7 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """The paper's text, and the authors' code."""
 
-OF_TOP = ("margin", "max_logit")
+TOP_LOGIT_INDICATORS = ("margin", "max_logit")
 """Indicators that the largest logits give."""
 
 LIMIT = Rule(lambda values: bool((values >= 0.0).all()), "be at least 0")
@@ -166,7 +167,7 @@ class SMART(TemperatureCalibrator):
 
     def read(self, data: FitData, run: Run) -> Reading:
         """Everything that training reads from the data; it depends on the indicator and the start only."""
-        if data.reduced is not None and self.indicator not in OF_TOP:
+        if data.reduced is not None and self.indicator not in TOP_LOGIT_INDICATORS:
             raise self._error(f"the indicator {self.indicator} needs logits; the rows are reduced")
         values = map_rows(INDICATORS[self.indicator], data.logits, run, "reading the indicator")
         scale = Standardizer.of(values, run) if self.standardize else Standardizer.identity(values)
@@ -242,7 +243,7 @@ class SMART(TemperatureCalibrator):
 
     def check_learned(self) -> None:
         super().check_learned()
-        inputs = (USUAL + self.mean_.abs()) / self.std_
+        inputs = (LARGEST_CHECKED + self.mean_.abs()) / self.std_
         if not mlp.largest_activation(self.theta_, self._sizes(), inputs) < LARGEST_ACTIVATION:
             raise CalibrationError(f"{self.label}: theta_ must give temperatures that are finite numbers.")
 

@@ -116,8 +116,8 @@ def wrong_state(state: Mapping[str, Tensor], shapes: Mapping[str, Shape], infini
 
 
 def _length(declared: int | str, found: int, lengths: dict[str, int]) -> int:
-    """The declared length; a letter that occurs for the first time takes its length from what was found."""
+    """The declared length; a symbol that occurs for the first time takes its length from what was found."""
     if isinstance(declared, int):
         return declared
-    letter, _, more = declared.partition("+")
-    return max(0, lengths.setdefault(letter, found - int(more or 0))) + int(more or 0)
+    symbol, _, more = declared.partition("+")
+    return max(0, lengths.setdefault(symbol, found - int(more or 0))) + int(more or 0)

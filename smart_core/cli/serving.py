@@ -99,7 +99,7 @@ class Access:
 
     @property
     def cookie(self) -> tuple[str, str]:
-        """Name and value of the cookie of those who had the token. Neither tells the token."""
+        """Name and value of the cookie of those who had the token. Neither reveals the token."""
         key = (self.token or "").encode()
         value = hmac.new(key, b"smart dashboard: cookie", hashlib.sha256).hexdigest()
         return f"smart_{hashlib.sha256(value.encode()).hexdigest()[:8]}", value

@@ -33,8 +33,8 @@ READ_WHOLE = {
     "workspace": "smart_core.export.workspace_file",
 }
 """Task that is not about logits -> the module with a function of that name, from the content of the file to a value."""
-MOST_LOOKED_AT = 100
-"""Files of which the first bytes say which readers are loaded."""
+FILES_SNIFFED = 100
+"""Most files whose first bytes are read to decide which readers to load."""
 TOO_LARGE = "does not fit in the memory that a file of its size may take", "save fewer rows, or save the arrays again"
 
 
@@ -46,9 +46,9 @@ class Tasks:
         self.opened: OpenedFiles | None = None
 
     def prepare(self, task: str) -> None:
-        """Import what a task needs: while it works it cannot open a file. Only the first bytes are looked at."""
+        """Import what a task needs: while it works it cannot open a file. Only the first bytes are read."""
         if task == "open":
-            for module in {module for file in self.files[:MOST_LOOKED_AT] for module in modules_of(file[:16])}:
+            for module in {module for file in self.files[:FILES_SNIFFED] for module in modules_of(file[:16])}:
                 load_reader(module)
                 prepare_reader(module)
         elif task in READ_WHOLE:

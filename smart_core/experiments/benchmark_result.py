@@ -407,10 +407,10 @@ def paper_row_of(name: str) -> str | None:
     >>> paper_row_of("resnet50_cifar10_ce"), paper_row_of("digits")
     ('CIFAR-10 / ResNet-50', None)
     """
-    letters = _letters(name)
-    found = [row for row in paper_benchmark().sets if all(_letters(part) in letters for part in row.split(" / "))]
+    plain = _alphanumeric(name)
+    found = [row for row in paper_benchmark().sets if all(_alphanumeric(part) in plain for part in row.split(" / "))]
     return max(found, key=len, default=None)
 
 
-def _letters(text: str) -> str:
+def _alphanumeric(text: str) -> str:
     return "".join(character for character in text.lower() if character.isalnum())

@@ -56,10 +56,10 @@ def apply_to_shards(
         folder.mkdir(parents=True, exist_ok=True)
         _claim(folder, {"calibrator": _identity(calibrator), "top_label": top_label})
         targets = _targets(logits.shards, folder, ".npz" if top_label else ".npy")
-        open_ones = [(shard, target) for shard, target in targets if not _finished(shard, target)]
+        pending = [(shard, target) for shard, target in targets if not _finished(shard, target)]
         found = Applied(kept=[target for shard, target in targets if _finished(shard, target)])
         work = partial(_apply, calibrator, logits.classes, logits.probabilities, top_label)
-        with closing(in_order(work, open_ones, run, f"writing {len(open_ones):,} shards", len(open_ones))) as done:
+        with closing(in_order(work, pending, run, f"writing {len(pending):,} shards", len(pending))) as done:
             for target in done:
                 found.written.append(target)
     except OSError as error:

@@ -160,7 +160,7 @@ def test_a_study_is_saved_and_a_job_that_was_interrupted_goes_on(
     again = window("guide", here.id)
     assert "Sensitivity" in text_of(again)
     assert "was interrupted when the server stopped" in text_of(again)
-    click(again, "go-on-0")
+    click(again, "resume-0")
     table = session_of(again).studies[key].result
     assert table.metrics["ece"][0, 0, 0] == 0.123
     assert table.full
@@ -197,7 +197,7 @@ def test_a_benchmark_is_there_after_a_restart_and_goes_on(
     again = window("benchmark", here.id)
     assert charts(again)[0]["layout"]["annotations"] == expected
     assert no_fits == ["vanilla", "ts"]
-    click(again, "go-on-0")
+    click(again, "resume-0")
     assert no_fits == ["vanilla", "ts", "isotonic"]
     result = session_of(again).studies["benchmark"].result
     assert (result.methods, result.complete) == (("vanilla", "ts", "isotonic"), True)
@@ -220,7 +220,7 @@ def test_a_playground_is_there_after_a_restart_and_goes_on(store: Store, monkeyp
     here.unfinished["note"] = note | {"hash": playground.simulator().content_hash, "process": os.getpid()}
     restarted(monkeypatch, store)
     again = window("guide", here.id)
-    click(again, "go-on-0")
+    click(again, "resume-0")
     result = session_of(again).studies[key].result
     assert result.error[0, 0, 0] == 0.123
     assert np.isfinite(result.error).all()
@@ -238,7 +238,7 @@ def test_a_file_on_the_command_line_is_not_copied(
     app = window("compare")
     here = session_of(app)
     assert store.entries() == []
-    here.datasets.keep()
+    here.datasets.save()
     here.settings["ts"] = {}
     assert not list(store.folder.rglob("*.npy"))
     monkeypatch.setattr(opened, "sets", [])
@@ -469,7 +469,7 @@ def test_every_kind_of_job_goes_on_after_a_restart(kind: str, store: Store, monk
     restarted(monkeypatch, store)
     again = window("guide", id)
     assert "was interrupted when the server stopped" in text_of(again)
-    click(again, "go-on-0")
+    click(again, "resume-0")
     assert not again.exception
     assert started == 2 * started[:1]
 

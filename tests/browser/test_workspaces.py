@@ -125,7 +125,7 @@ def test_reload_second_window_and_a_killed_server(visit: Callable[..., Visit], t
             note = again.page.locator(".st-key-interrupted-0")
             expect(note).to_contain_text("was interrupted when the server stopped")
             again.picture("workspace-interrupted")
-            note.get_by_role("button", name="Go on").click()
+            note.get_by_role("button", name="Resume").click()
             expect(again.page.locator(".st-key-jobs").get_by_text("Fit ").first).to_be_visible()
             expect(again.page.locator(".st-key-jobs").get_by_text("✓ Fit ").first).to_be_visible(timeout=4 * PATIENCE)
             assert len(store.keys(id, "row")) > len(rows)

@@ -19,7 +19,7 @@ from smart_core.errors import WorkspaceError
 from smart_core.experiments import SeedTable
 from smart_core.export.workspaces import Limits, Store, StoredDict
 from smart_core.export.workspaces import store as store_module
-from smart_core.export.workspaces.items import Shelf
+from smart_core.export.workspaces.items import ItemStore
 from smart_core.export.workspaces.store import INDEX, MIGRATIONS, is_id, new_id
 from tests.conftest import ROOT
 
@@ -246,7 +246,7 @@ for number in range(60):
 
 def test_threads_share_a_store_and_its_dictionaries(store: Store) -> None:
     id = store.create("shared")
-    rows: StoredDict[Any] = StoredDict(500, Shelf(store, id, "row"))
+    rows: StoredDict[Any] = StoredDict(500, ItemStore(store, id, "row"))
 
     def work(own: int) -> None:
         for number in range(30):
@@ -258,7 +258,7 @@ def test_threads_share_a_store_and_its_dictionaries(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    again: StoredDict[Any] = StoredDict(500, Shelf(reopened(store), id, "row"))
+    again: StoredDict[Any] = StoredDict(500, ItemStore(reopened(store), id, "row"))
     assert len(again) == 121
     assert again["shared"] == rows["shared"]  # the last writer is the same in memory and on the disk
     assert rows.faults == {}
@@ -266,19 +266,19 @@ def test_threads_share_a_store_and_its_dictionaries(store: Store) -> None:
 
 def test_a_stored_dictionary_reads_an_item_when_it_is_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     id = store.create("one")
-    rows: StoredDict[Any] = StoredDict(3, Shelf(store, id, "row"))
+    rows: StoredDict[Any] = StoredDict(3, ItemStore(store, id, "row"))
     for number, key in enumerate("abcd"):
         rows[key] = np.full(9000, number)
     assert list(rows) == store.keys(id, "row") == ["b", "c", "d"]
-    shelf: Shelf[Any] = Shelf(store, id, "row")
+    item_store: ItemStore[Any] = ItemStore(store, id, "row")
     seen: list[str] = []
 
     def read(key: str) -> Any:
         seen.append(key)
-        return Shelf.read(shelf, key)
+        return ItemStore.read(item_store, key)
 
-    monkeypatch.setattr(shelf, "read", read)
-    lazy: StoredDict[Any] = StoredDict(3, shelf)
+    monkeypatch.setattr(item_store, "read", read)
+    lazy: StoredDict[Any] = StoredDict(3, item_store)
     assert ("c" in lazy, "a" in lazy, len(lazy), seen) == (True, False, 3, [])
     assert lazy["c"][0] == 2
     assert lazy["c"] is lazy.get("c")
@@ -289,12 +289,12 @@ def test_a_stored_dictionary_reads_an_item_when_it_is_used(store: Store, monkeyp
 
 def test_a_damaged_item_is_told_and_the_others_are_kept(store: Store) -> None:
     id = store.create("one")
-    rows: StoredDict[Any] = StoredDict(9, Shelf(store, id, "row"))
+    rows: StoredDict[Any] = StoredDict(9, ItemStore(store, id, "row"))
     rows["good"], rows["bad"] = np.zeros(9000), np.ones(9000)
     for path in files_of(store):
         if np.load(path)[0] == 1:
             path.unlink()
-    again: StoredDict[Any] = StoredDict(9, Shelf(reopened(store), id, "row"))
+    again: StoredDict[Any] = StoredDict(9, ItemStore(reopened(store), id, "row"))
     assert again.get("bad") is None
     assert again.faults == {"bad": "A file of the workspace is missing; load the data or compute the result again."}
     assert again["good"].sum() == 0

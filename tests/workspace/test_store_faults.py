@@ -20,7 +20,7 @@ import pytest
 from smart_core.errors import WorkspaceError
 from smart_core.export.workspaces import Store
 from smart_core.export.workspaces.codec import Codec
-from smart_core.export.workspaces.items import Shelf, StoredDict
+from smart_core.export.workspaces.items import ItemStore, StoredDict
 from tests.conftest import COUNTED, ROOT
 from tests.robustness.test_faults import Disk
 from tests.workspace.writer import KEYS, WORKSPACE, value
@@ -168,7 +168,7 @@ def test_a_locked_database_is_waited_for_and_then_told(tmp_path: Path, monkeypat
     monkeypatch.setattr("smart_core.export.workspaces.store.BUSY_SECONDS", 0.2)
     store, other = Store(tmp_path), Store(tmp_path)
     id = store.create("locked")
-    rows: StoredDict[Any] = StoredDict(5, Shelf(store, id, "row"))
+    rows: StoredDict[Any] = StoredDict(5, ItemStore(store, id, "row"))
     rows["a"] = 1
     other._db.execute("BEGIN IMMEDIATE")
     rows["a"] = 2

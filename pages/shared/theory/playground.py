@@ -77,7 +77,7 @@ def start(settings: studies.Settings, estimate: float) -> None:
     studies.start(simulator(), KIND, "Playground", compute, settings, estimate)
 
 
-def go_on(tabs: str, own: str) -> None:
+def resume_simulation(tabs: str, own: str) -> None:
     """Start an interrupted simulation again if the user has asked to, and open its tab."""
     if resume.asked(KIND):
         st.session_state[tabs] = own

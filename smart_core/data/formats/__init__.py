@@ -91,7 +91,7 @@ def read(source: Source) -> RawFile:
         source = unpacked(source)
     claimed, name = _claimed(source), sniff(source)
     actual = FORMATS[name]
-    with _sentences(source.name, actual):
+    with _reader_errors(source.name, actual):
         module = importlib.import_module(f"{__name__}.{actual.module}")
         reader: Callable[[Source], RawFile] = getattr(module, actual.reader)
         raw = reader(source)
@@ -105,13 +105,13 @@ def read(source: Source) -> RawFile:
 def read_arrays(raw: RawFile, paths: Iterable[ArrayPath]) -> RawFile:
     """Read arrays that a reader has only listed; whatever is wrong with them raises `LogitFileError`."""
     unread = raw.unread or {}
-    with _sentences(raw.name, None):
+    with _reader_errors(raw.name, None):
         arrays = [_with_short_texts(unread[path](), raw.notices) for path in paths]
     return replace(raw, arrays=arrays, unread=None)
 
 
 @contextmanager
-def _sentences(file: str, known: Format | None) -> Iterator[None]:
+def _reader_errors(file: str, known: Format | None) -> Iterator[None]:
     """Parsers raise errors of every type; the user gets one sentence."""
     try:
         yield

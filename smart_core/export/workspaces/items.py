@@ -50,12 +50,12 @@ class BoundedDict(MutableMapping[str, Value]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def hold(self, key: str, value: Value) -> None:
-        """Set an item that is not saved until `keep` is called."""
+    def set_unsaved(self, key: str, value: Value) -> None:
+        """Set an item that is not saved until `save` is called."""
         self[key] = value
 
-    def keep(self) -> None:
-        """Save the items that are held."""
+    def save(self) -> None:
+        """Save the items that `set_unsaved` has set."""
 
     def _assign(self, key: str, value: Value) -> list[str]:
         """Set an item, and return the keys of those that were dropped for it."""
@@ -98,7 +98,7 @@ class ReadOnlyDict(BoundedDict[Value]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def hold(self, key: str, value: Value) -> None:
+    def set_unsaved(self, key: str, value: Value) -> None:
         self._items[key] = value
 
     def pop(self, key: str, default: Any = None) -> Any:
@@ -107,8 +107,8 @@ class ReadOnlyDict(BoundedDict[Value]):
         return self.get(key, default)
 
 
-class Shelf(Generic[Value]):
-    """Where a `StoredDict` keeps its items: a kind of item of one workspace."""
+class ItemStore(Generic[Value]):
+    """The items of one kind in one workspace of a store, for a `StoredDict`."""
 
     def __init__(
         self,
@@ -164,17 +164,17 @@ class StoredDict(BoundedDict[Value]):
     assigned last is kept, in memory and on the disk.
     """
 
-    def __init__(self, size: int, shelf: Shelf[Value]) -> None:
+    def __init__(self, size: int, item_store: ItemStore[Value]) -> None:
         super().__init__(size)
-        self.shelf = shelf
+        self.item_store = item_store
         self._changes = threading.RLock()
-        self._held: set[str] = set()
-        self._items.update(dict.fromkeys(shelf.keys(), ON_DISK))
+        self._unsaved: set[str] = set()
+        self._items.update(dict.fromkeys(item_store.keys(), ON_DISK))
 
     @property
     def faults(self) -> dict[str, str]:
         """Key -> why the item is not saved, or could not be read."""
-        return self.shelf.faults
+        return self.item_store.faults
 
     def __getitem__(self, key: str) -> Value:
         found = self._items[key]
@@ -183,7 +183,7 @@ class StoredDict(BoundedDict[Value]):
         with self._changes:
             if self._items[key] is ON_DISK:
                 try:
-                    self._items[key] = self.shelf.read(key)
+                    self._items[key] = self.item_store.read(key)
                 except KeyError:
                     self._items.pop(key, None)
                     raise
@@ -192,23 +192,23 @@ class StoredDict(BoundedDict[Value]):
     def __setitem__(self, key: str, value: Value) -> None:
         with self._changes:
             dropped = self._assign(key, value)
-            self.shelf.write(key, value)
+            self.item_store.write(key, value)
             for each in dropped:
-                self.shelf.remove(each)
+                self.item_store.remove(each)
 
     def __delitem__(self, key: str) -> None:
         with self._changes:
             super().__delitem__(key)
-            self._held.discard(key)
-            self.shelf.remove(key)
+            self._unsaved.discard(key)
+            self.item_store.remove(key)
 
-    def hold(self, key: str, value: Value) -> None:
+    def set_unsaved(self, key: str, value: Value) -> None:
         with self._changes:
             self._assign(key, value)
-            self._held.add(key)
+            self._unsaved.add(key)
 
-    def keep(self) -> None:
+    def save(self) -> None:
         with self._changes:
-            for key in self._held & self._items.keys():
-                self.shelf.write(key, self._items[key])
-            self._held.clear()
+            for key in self._unsaved & self._items.keys():
+                self.item_store.write(key, self._items[key])
+            self._unsaved.clear()

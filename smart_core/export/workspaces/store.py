@@ -270,7 +270,7 @@ class Store:
         saved = False
         try:
             while not saved:
-                with _told():
+                with _workspace_errors():
                     codec.write(encoded, missing)
                 with self._changing() as db:
                     # another process may have removed what nothing referred to yet
@@ -370,13 +370,13 @@ class Store:
                             file.unlink()
 
     def _read(self, query: str, *values: Any) -> list[Any]:
-        with self._lock, _told():
+        with self._lock, _workspace_errors():
             return self._db.execute(query, values).fetchall()
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, which no other thread or process can interrupt: all of it is saved, or nothing."""
-        with self._lock, _told():
+        with self._lock, _workspace_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -402,7 +402,7 @@ def _replace(db: sqlite3.Connection, item: tuple[str, str, str], body: str, enco
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _workspace_errors() -> Iterator[None]:
     """Turn what the disk or the database refuses into one sentence."""
     try:
         yield
