@@ -347,14 +347,14 @@ def _mean(label: str, name: str, help: str, **more: bool) -> Metric:
     return Metric(label, lambda found, bins: float(np.mean(getattr(found, name))), help, **more)
 
 
-def _calibration(label: str, parts: Callable[[Any, Any], Parts], loss: str) -> Metric:
-    words = f"Part of {loss}, as a forecast of correctness, that isotonic recalibration on the same samples removes."
-    return _unbinned(f"{label}, calibration", lambda p, a: parts(p, a).calibration, words, percent=False)
-
-
-def _refinement(label: str, parts: Callable[[Any, Any], Parts], loss: str) -> Metric:
-    words = f"The rest of {loss}, after isotonic recalibration."
-    return _unbinned(f"{label}, refinement", lambda p, a: parts(p, a).refinement, words, percent=False)
+def _both_parts(name: str, label: str, parts: Callable[[Any, Any], Parts], loss: str) -> dict[str, Metric]:
+    """Calibration and refinement of a loss of the confidence, as a forecast of correctness."""
+    removed = f"Part of {loss}, as a forecast of correctness, that isotonic recalibration on the same samples removes."
+    rest = f"The rest of {loss}, after isotonic recalibration."
+    return {
+        f"{name}_calibration": _unbinned(f"{label}, calibration", lambda p, a: parts(p, a)[0], removed, percent=False),
+        f"{name}_refinement": _unbinned(f"{label}, refinement", lambda p, a: parts(p, a)[1], rest, percent=False),
+    }
 
 
 METRICS: dict[str, Metric] = {
@@ -412,10 +412,8 @@ DETAILS: dict[str, Metric] = {
         "Probability that a correct prediction is more confident than a wrong one; ties count half.",
         higher_is_better=True,
     ),
-    "nll_calibration": _calibration("Log-loss", log_loss_parts, "the log-loss of the confidence"),
-    "nll_refinement": _refinement("Log-loss", log_loss_parts, "the log-loss of the confidence"),
-    "brier_calibration": _calibration("Brier", squared_error_parts, "the squared error of the confidence"),
-    "brier_refinement": _refinement("Brier", squared_error_parts, "the squared error of the confidence"),
+    **_both_parts("nll", "Log-loss", log_loss_parts, "the log-loss of the confidence"),
+    **_both_parts("brier", "Brier", squared_error_parts, "the squared error of the confidence"),
 }
 """Further metrics, shown without an interval beside those of `METRICS`."""
 

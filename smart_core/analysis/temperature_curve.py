@@ -25,7 +25,7 @@ SAMPLES_PER_BIN, MOST_BINS = 100, 40
 """Fewest samples per bin and most bins, if T is averaged in bins: more of them would show the noise of the samples."""
 
 QUANTILES = (0.1, 0.9)
-"""Of the temperatures within a bin."""
+"""Quantiles of the temperatures within a bin."""
 
 DENSITY_BINS = 60
 

@@ -23,7 +23,7 @@ CLIP = 50.0
 """Tempered logit differences are kept within plus and minus this, where the sigmoid is 0 or 1 to 20 digits."""
 
 LEAST_GAIN, MOST_STEPS = 1e-13, 500
-"""When the optimiser ends."""
+"""The optimiser ends when it expects less gain than this, or after so many steps."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -15,7 +15,7 @@ MOST_VALUES = 20
 MANY = 1 << 18
 """Texts from which they are told apart by hashing."""
 INTERVALS = 5
-"""Intervals of numbers."""
+"""Into how many intervals numbers are divided."""
 MISSING_VALUE = "missing"
 
 Rows = NDArray[np.intp]

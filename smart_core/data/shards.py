@@ -125,7 +125,8 @@ def _batches(file: RawFile, is_piece: bool) -> RawFile:
     """
     if _says_indices(shard_of(file.stem)[0]) and all(item.kind in ("i", "u") for item in file.arrays):
         # a list per batch, and Lightning has one list more around it, for each data loader
-        return replace(file, arrays=[_flat(file.name, file.arrays)]) if file.arrays else file
+        lists = [item.values.reshape(-1) for item in file.arrays]
+        return replace(file, arrays=[RawArray.of(file.name, (), np.concatenate(lists))]) if lists else file
     if len(file.arrays) < 2 or not all(item.path and isinstance(item.path[0], int) for item in file.arrays):
         return file
     batches = [list(items) for _, items in groupby(file.arrays, key=lambda item: item.path[0])]
@@ -146,10 +147,6 @@ def _batches(file: RawFile, is_piece: bool) -> RawFile:
         return file  # vectors may be batches of labels, or one sample each
     text = f"{file.name}: a list of {len(batches):,} batches, joined in its order."
     return replace(file, arrays=found, notices=[*file.notices, *([] if is_piece else [Notice("joined", text)])])
-
-
-def _flat(file: str, items: list[RawArray]) -> RawArray:
-    return RawArray.of(file, (), np.concatenate([item.values.reshape(-1) for item in items]))
 
 
 def _says_indices(name: str) -> bool:

@@ -47,7 +47,7 @@ MEMORY_PER_LOGIT = 40
 """Bytes that a worker may need for each logit of the largest set: float32 values, and several float64 copies."""
 
 LEVEL = 0.95
-"""Of the paired tests."""
+"""Confidence level of the paired tests."""
 
 FITTED = 0.9
 """Share of the progress at which all fits are made, and the paired tests begin."""

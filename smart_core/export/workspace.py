@@ -180,7 +180,8 @@ def _described(workspace: Workspace) -> tuple[dict[str, Any], Parts]:
         "fits": fits,
         "studies": studies,
         "calibrators": [
-            {"device": calibrator.device, "trace": _trace_tree(writer, calibrator)} for calibrator in parts.calibrators
+            {"device": each.device, "trace": writer.tree(getattr(each, "trace_", None), f"The trace of {each.label}")}
+            for each in parts.calibrators
         ],
         "evaluations": [{"cells": cell_numbers(evaluation)} for evaluation in parts.evaluations],
     }
@@ -209,11 +210,6 @@ def _plain_view(key: str, value: Any) -> Any:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise WorkspaceError(f"The view's setting '{key}' is not plain JSON; keep it as text or numbers.") from error
-
-
-def _trace_tree(writer: Writer, calibrator: Calibrator) -> Any:
-    trace = getattr(calibrator, "trace_", None)
-    return writer.tree(trace, f"The trace of {calibrator.label}")
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -292,7 +288,11 @@ def build_set(arrays: Mapping[str, Array], name: str, notices: Iterable[Notice])
 
 def restore_calibrator(parts: Mapping[str, Any], device: str, trace: Trace | None) -> Calibrator:
     """Return the calibrator of its file's values, on its device where this machine has it, else whichever it has."""
-    calibrator = build_calibrator(parts, _usable(device))
+    try:
+        resolve_device(device)
+    except CalibrationError:
+        device = "auto"
+    calibrator = build_calibrator(parts, device)
     calibrator.trace_ = trace
     return calibrator
 
@@ -311,12 +311,3 @@ def build_object(kind: Any, given: dict[str, Any]) -> Any:
     if isinstance(made, Result):
         json_value(made.to_dict())  # raises an error for a result that cannot be written
     return made
-
-
-def _usable(device: str) -> str:
-    """The device of the saved fit where this machine has it, else whichever it has."""
-    try:
-        resolve_device(device)
-    except CalibrationError:
-        return "auto"
-    return device

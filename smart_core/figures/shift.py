@@ -83,13 +83,9 @@ def _dots(method: str, values: Vector, groups: list[str]) -> go.Scatter:
         name=label,
         marker=marker(style(method), 9),
         cliponaxis=False,
-        customdata=[[groups[j], _share(values[j])] for j in known],
+        customdata=[[groups[j], percent(values[j], 1)] for j in known],
         hovertemplate=f"%{{customdata[0]}}<br>%{{customdata[1]}} of the error removed<extra>{label}</extra>",
     )
-
-
-def _share(value: float) -> str:
-    return percent(value, 1)
 
 
 def _alt(shift: Shift, values: NDArray[np.float64], methods: list[str], label: str) -> str:
@@ -108,7 +104,7 @@ def _alt(shift: Shift, values: NDArray[np.float64], methods: list[str], label: s
     if last != best:
         words += f", least by {label_of('method', last)}, {percent(mean[last])}"
     harm = [
-        f"{label_of('method', methods[i])} on {shorten(shift.columns[j])} ({_share(values[i, j])})"
+        f"{label_of('method', methods[i])} on {shorten(shift.columns[j])} ({percent(values[i, j], 1)})"
         for i, j in np.argwhere(values < 0.0).tolist()
     ]
     if harm:

@@ -105,9 +105,7 @@ class Findings:
     @cached_property
     def after(self) -> Evaluation | None:
         """The repair on test: the evaluation of its typical seed."""
-        if self.repair is None:
-            return None
-        return self.typical(self.repair)
+        return None if self.repair is None else self.typical(self.repair)
 
     def typical(self, id: str) -> Evaluation:
         """A method's evaluation on test, of its typical seed."""

@@ -106,10 +106,6 @@ def _scalar(dtype: object, raw: object = b"") -> object:
     return value[0].item() if isinstance(value, np.ndarray) else value
 
 
-def _no_bytes() -> bytes:
-    return b""
-
-
 def _plain_dict(items: object = ()) -> dict[str, Any]:
     """Python 2 pickled an OrderedDict as a list of [key, value] lists."""
     if not isinstance(items, list | tuple) or not all(isinstance(i, list) and len(i) == 2 for i in items):
@@ -122,8 +118,7 @@ NUMPY_TABLE: Table = {
     ("numpy", "dtype"): DType,
     ("_codecs", "encode"): _encode,
     ("collections", "OrderedDict"): _plain_dict,
-    ("builtins", "bytes"): _no_bytes,
-    ("__builtin__", "bytes"): _no_bytes,
+    **{(module, "bytes"): lambda: b"" for module in ("builtins", "__builtin__")},
     **{(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")},
     **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
     **{(f"numpy.{core}.numeric", "_frombuffer"): view_of for core in ("core", "_core")},

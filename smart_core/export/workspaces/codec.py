@@ -160,7 +160,7 @@ class Codec:
         return found
 
     def _array(self, name: str) -> Array:
-        mapped: Array = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
+        mapped: Array = np.load(self.folder / name, mmap_mode="r", allow_pickle=False)
         return np.asarray(mapped)
 
     def _set(self, entry: dict[str, Any]) -> LogitSet:
@@ -173,16 +173,13 @@ class Codec:
         return data
 
     def _calibrator(self, entry: dict[str, Any]) -> Calibrator:
-        parts = saved.calibrator(self._path(entry["file"]).read_bytes())
+        parts = saved.calibrator((self.folder / entry["file"]).read_bytes())
         return restore_calibrator(parts, entry["device"], self.decode(entry["trace"]))
 
     def _evaluation(self, entry: dict[str, Any]) -> Evaluation:
         from safetensors.numpy import load
 
-        return build_evaluation(load(self._path(entry["file"]).read_bytes()), entry["cells"])
-
-    def _path(self, name: str) -> Path:
-        return self.folder / name
+        return build_evaluation(load((self.folder / entry["file"]).read_bytes()), entry["cells"])
 
 
 def _npy(array: Array) -> Content:
