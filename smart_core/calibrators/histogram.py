@@ -8,13 +8,7 @@ import numpy as np
 
 from smart_core.calibrators.base import LineStyle
 from smart_core.calibrators.settings import setting
-from smart_core.calibrators.toplabel import (
-    StairsCalibrator,
-    bin_centres,
-    equal_mass_edges,
-    equal_width_edges,
-    hits_in_bins,
-)
+from smart_core.calibrators.toplabel import StairsCalibrator, bin_centres, equal_mass_edges, hits_in_bins
 from smart_core.progress import Run
 from smart_core.types import FloatArray
 
@@ -43,7 +37,8 @@ class Histogram(StairsCalibrator):
 
     def _fit_map(self, u: FloatArray, hits: FloatArray, run: Run) -> None:
         # Bins (l, u] of the confidence are bins [1 - u, 1 - l) of its complement, the convention of `stairs`.
-        edges = equal_mass_edges(np.sort(u), self.bins) if self.scheme == "mass" else equal_width_edges(self.bins)
+        equal_width = np.linspace(0.0, 1.0, self.bins + 1)[1:-1].astype(np.float32).astype(np.float64)
+        edges = equal_mass_edges(np.sort(u), self.bins) if self.scheme == "mass" else equal_width
         count, right = hits_in_bins(u, hits, edges)
         accuracy = right / np.maximum(count, 1.0)
         if self.scheme == "mass" and len(count) < self.bins:

@@ -245,11 +245,6 @@ def equal_mass_edges(ordered: FloatArray, bins: int) -> FloatArray:
     return np.where(middle > below, middle, above)  # neighbouring float32 numbers have no middle
 
 
-def equal_width_edges(bins: int) -> FloatArray:
-    """Inner edges of `bins` parts of [0, 1] of equal width, as float32 numbers."""
-    return np.linspace(0.0, 1.0, bins + 1)[1:-1].astype(np.float32).astype(np.float64)
-
-
 def bin_centres(edges: FloatArray) -> FloatArray:
     """Midpoints of the parts of [0, 1] that the inner edges cut."""
     ends = np.concatenate([[0.0], edges, [1.0]])

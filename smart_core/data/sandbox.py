@@ -264,12 +264,6 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _send_arrays(connection: socket.socket, arrays: Sequence[Array]) -> None:
-    for array in arrays:
-        connection.sendall(array.reshape(-1).view(np.uint8).data)
-    connection.sendall(_END)
-
-
 def _receive_arrays(
     connection: socket.socket, described: Sequence[tuple[str, Sequence[int]]], most: int
 ) -> list[Array]:
@@ -322,7 +316,9 @@ def _child(connection: socket.socket) -> None:
         described = [(array.dtype.str, array.shape) for array in arrays]
         usage = _usage(resource.getrusage(resource.RUSAGE_SELF))
         _send(connection, {"value": value, "arrays": described, "usage": usage})
-        _send_arrays(connection, arrays)
+        for array in arrays:
+            connection.sendall(array.reshape(-1).view(np.uint8).data)
+        connection.sendall(_END)
 
 
 def _received_files(connection: socket.socket) -> list[Content]:

@@ -99,15 +99,10 @@ def _concatenation(file: str, path: ArrayPath, items: list[RawArray], pieces: in
             return replace(first, file=file, path=path)  # the same in every piece, such as class names
         raise LogitFileError(f"{first.label} is not in every piece of {file}", SAVE_ALIKE, file=first.file)
     arrays = [item.array for item in items if item.array is not None]
-    if _is_constant(first, arrays):
-        return replace(first, file=file, path=path)
+    if first.kind in "USf" and len(arrays) > 1 and all(np.array_equal(one, arrays[0]) for one in arrays):
+        return replace(first, file=file, path=path)  # it belongs to the model, such as its head
     values = _concatenated(file, first.key, arrays)
     return RawArray.of(file, path, values, first.dtype if values.dtype == arrays[0].dtype else None, split=first.split)
-
-
-def _is_constant(first: RawArray, arrays: list[Array]) -> bool:
-    """Whether an array belongs to the model, such as its head: the same in every piece."""
-    return first.kind in "USf" and len(arrays) > 1 and all(np.array_equal(one, arrays[0]) for one in arrays)
 
 
 def _concatenated(file: str, name: str, arrays: list[Array]) -> Array:

@@ -148,12 +148,15 @@ def simulate(n: int, classes: int = 10, law: str | Law = "u_shaped", seed: int =
         z = _draw_logits(rng, classes)[:size]
         uniform = rng.random(BLOCK_ROWS)[:size]
         logits[rows] = z
-        margin[rows] = _margin(z)
+        second, largest = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64).T
+        margin[rows] = largest - second
         temperature[rows] = _positive(truth(margin[rows]), size)
         gaps = (z - z.max(axis=1, keepdims=True)).astype(np.float64)
         probabilities = softmax(gaps / temperature[rows, None], axis=1)
         confidence[rows] = probabilities.max(axis=1)
-        labels[rows] = _draw_labels(probabilities, uniform)
+        # by inversion: the first class whose cumulative probability exceeds u of the total
+        cumulative = probabilities.cumsum(axis=1)
+        labels[rows] = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)
     return Simulated(logits, labels, margin, temperature, confidence)
 
 
@@ -203,14 +206,3 @@ def _draw_logits(rng: np.random.Generator, classes: int) -> Array:
     z[index, top] = 0
     z -= z.mean(axis=1, keepdims=True)
     return z
-
-
-def _margin(z: Array) -> Array:
-    two = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
-    return two[:, 1] - two[:, 0]
-
-
-def _draw_labels(probabilities: Array, uniform: Array) -> Array:
-    """Return one label per row by inversion: the first class whose cumulative probability exceeds u of the total."""
-    cumulative = probabilities.cumsum(axis=1)
-    return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from smart_core.data.formats import sniff
 from smart_core.data.formats.raw import BFLOAT16, RawArray, Source
 from smart_core.data.formats.safetensors_file import tensors_of
@@ -27,8 +25,9 @@ def weights(content: bytes) -> dict[str, Any]:
         unusable = next((item for item in found.values() if item.array is None), None)
         if unusable is not None:
             raise LogitFileError(f"holds a tensor that {unusable.problem}")
+        arrays = {text(name, LONGEST_TEXT): item.values for name, item in found.items()}
         return {
-            "tensors": {text(name, LONGEST_TEXT): _native(item.array) for name, item in found.items()},
+            "tensors": {name: each.astype(each.dtype.newbyteorder("="), copy=False) for name, each in arrays.items()},
             "bfloat16": [name for name, item in found.items() if item.dtype == BFLOAT16],
         }
     except MemoryError:
@@ -50,7 +49,3 @@ def _found(source: Source) -> dict[str, RawArray]:
     if not isinstance(tree, Mapping) or not all(isinstance(tensor, Tensor) for tensor in tree.values()):
         raise LogitFileError("holds no state dict")
     return {name: tensor.array for name, tensor in tree.items()}
-
-
-def _native(array: Any) -> Any:
-    return np.asarray(array, dtype=array.dtype.newbyteorder("="))

@@ -18,7 +18,7 @@ from smart_core.data.saving import atomic_write, write_npz
 from smart_core.errors import LogitFileError, SmartError
 from smart_core.evaluation import Evaluation, build_evaluation, cell_numbers, evaluation_arrays
 from smart_core.experiments.results import json_value
-from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram
+from smart_core.metrics.classwise import ClasswiseCells
 
 FORMAT = "smart-benchmark"
 """The `format` of a file of records."""
@@ -100,8 +100,10 @@ class RecordFile:
     def add(self, key: str, record: Record, evaluation: Evaluation | None = None) -> None:
         """Keep a finished fit; where there is a file, the fit is on the disk when this returns."""
         self.records[key] = record
-        if evaluation is not None and not _worth_keeping(evaluation.cells):
-            evaluation = evaluation.without_cells()
+        if evaluation is not None:
+            cells = evaluation.cells
+            if not isinstance(cells, ClasswiseCells) or cells.null_residual.nbytes > LARGEST:
+                evaluation = evaluation.without_cells()  # paired tests read neither those of shards nor large ones
         if self.path is None:
             if evaluation is not None:
                 self.vectors[key] = evaluation
@@ -143,11 +145,6 @@ class RecordFile:
         with atomic_write(self.path) as stream:
             stream.write((json.dumps(json_value(content), indent=1, allow_nan=False) + "\n").encode())
         self.path.with_suffix(".new.jsonl").unlink(missing_ok=True)
-
-
-def _worth_keeping(cells: ClasswiseHistogram | None) -> bool:
-    """Whether paired tests can read these classwise sums, as they cannot those of shards, and they are small."""
-    return isinstance(cells, ClasswiseCells) and cells.null_residual.nbytes <= LARGEST
 
 
 def _read(path: Path) -> tuple[dict[str, Record], dict[str, dict[str, Any]], dict[str, dict[str, float]]]:

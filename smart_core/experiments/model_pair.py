@@ -58,11 +58,6 @@ class ModelPair(Result):
         }
 
 
-def same_test_labels(first: LogitSet, second: LogitSet) -> bool:
-    """Whether two sets can be compared sample by sample: their test parts have the same labels in the same order."""
-    return len(first.test) == len(second.test) and np.array_equal(first.test.labels, second.test.labels)
-
-
 def compare_models(first: LogitSet, second: LogitSet, method: str = "vanilla", *, bins: int = 15) -> ModelPair:
     """Evaluate two models on the test samples they share, and test every metric of the leaderboard.
 
@@ -75,7 +70,7 @@ def compare_models(first: LogitSet, second: LogitSet, method: str = "vanilla", *
     >>> bool(pair.differences["nll"].high < 0), len(pair.disagreeing)
     (True, 0)
     """
-    if not same_test_labels(first, second):
+    if not np.array_equal(first.test.labels, second.test.labels):
         raise CalibrationError(
             f"{first.name} and {second.name} do not have the same test labels, so they cannot be compared sample "
             "by sample; open two models' predictions of the same test set."

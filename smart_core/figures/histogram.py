@@ -75,7 +75,8 @@ def margin_histogram(evaluation: Evaluation, bins: int = 40, **look: Unpack[Look
     figure = _stacked(edges, right, wrong, "margin %{customdata[0]:.3~g}–%{customdata[1]:.3~g}", largest)
     lay_out(figure, look, 360, "margin-histogram")
     figure.update_xaxes(title_text="margin", range=[-0.01 * end, 1.02 * end])
-    middle = [_median(margin[evaluation.correct == kind]) for kind in (True, False)]
+    sides = (margin[evaluation.correct], margin[~evaluation.correct])
+    middle = [f"{np.median(side):.3g}" if side.size else "unknown (there are none)" for side in sides]
     alt = (
         f"Histogram of the margin of {plural(len(evaluation), 'sample')}, right and wrong stacked: the median margin "
         f"is {middle[0]} where the prediction is right and {middle[1]} where it is wrong."
@@ -118,10 +119,6 @@ def _stacked(edges: Vector, right: Counts, wrong: Counts, span: str, last: float
 
 def _share_last(count: Counts) -> float:
     return float(count[-1] / count.sum()) if count.sum() else 0.0
-
-
-def _median(values: Vector) -> str:
-    return f"{np.median(values):.3g}" if values.size else "unknown (there are none)"
 
 
 def _table(name: str, edges: Vector, right: Counts, wrong: Counts) -> pd.DataFrame:

@@ -106,13 +106,14 @@ def report_html(found: Findings, run: Run | None = None) -> str:
     """The whole page from results that are computed already: nothing is fitted."""
     run = run or Run()
     charts = drawn_charts(found, run)
-    metric = METRICS[found.metric]
+    metric, chosen = METRICS[found.metric], found.comparison.recommended
+    advice = [f"{chosen.title}. {chosen.reason}"] if chosen and len(found.fitted) > 1 else []
     html = (
         environment()
         .get_template("page.html")
         .render(
             found=found,
-            verdict=[found.diagnosis.words, *_advice(found), repair_verdict(found.comparison)],
+            verdict=[found.diagnosis.words, *advice, repair_verdict(found.comparison)],
             ranked=sorted(found.fitted.values(), key=lambda row: metric.sort_key(row.mean(found.metric))),
             groups=[] if found.data.test.group is None else np.unique(found.data.test.group),
             split=[notice.text for notice in found.data.notices if notice.code == "split"],
@@ -192,12 +193,6 @@ class ReportChart:
         """The cells of the chart's table; empty where there is no value."""
         rows = self.light.table.itertuples(index=False, name=None)
         return [["" if pd.isna(v) else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-
-
-def _advice(found: Findings) -> list[str]:
-    """The method to deploy and why, if there is a choice."""
-    chosen = found.comparison.recommended
-    return [f"{chosen.title}. {chosen.reason}"] if chosen and len(found.fitted) > 1 else []
 
 
 def _both(name: str, draw: Callable[..., Chart], *arguments: Any, **options: Any) -> dict[str, ReportChart]:

@@ -49,17 +49,19 @@ def lines_until_the_end(process: subprocess.Popen[str]) -> list[str]:
 
 
 def killed_while_writing(writer: subprocess.Popen[str], folder: Path, seed: int) -> list[tuple[str, int]]:
-    """Let a process save items, kill it at a random moment, and return what it said was saved."""
+    """Let a process save some items, kill it while it saves the next, and return what it said was saved."""
     assert writer.stdin is not None
     assert writer.stdout is not None
     writer.stdin.write(f"{folder} {seed}\n")
     writer.stdin.flush()
     word, child = writer.stdout.readline().split()
     assert word == "child"
-    time.sleep(random.Random(seed).uniform(0.0, 0.25))
+    chosen = random.Random(seed)
+    said = [writer.stdout.readline().strip() for _ in range(chosen.randrange(6))]
+    time.sleep(chosen.uniform(0.0, 0.03))
     os.kill(int(child), signal.SIGKILL)
-    said = [line.split() for line in lines_until_the_end(writer)]
-    return [(key, int(number)) for key, number in said]
+    said += lines_until_the_end(writer)
+    return [(key, int(number)) for key, number in map(str.split, said)]
 
 
 @pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.long)])

@@ -59,7 +59,10 @@ def read_zarr(source: Source) -> RawFile:
         from zarr.storage import MemoryStore
     except ImportError:
         raise LogitFileError(MISSING.problem, *MISSING.fixes, file=source.name) from None
-    members = source.members or _unzipped(source)
+    members = source.members
+    if not members:
+        archive = open_zip(source.name, source.data)
+        members = {each.filename: bytes(unzip(archive, each)) for each in archive.infolist() if not each.is_dir()}
     wrap = default_buffer_prototype().buffer.from_bytes
     store = MemoryStore({path: wrap(content) for path, content in members.items()}, read_only=True)
     raw = RawFile(source.name)
@@ -70,11 +73,6 @@ def read_zarr(source: Source) -> RawFile:
         found[keys] = partial(_raw_array, raw, budget, store, keys, path, version, metadata)
     raw.unread = found
     return raw
-
-
-def _unzipped(source: Source) -> dict[str, bytes]:
-    archive = open_zip(source.name, source.data)
-    return {member.filename: bytes(unzip(archive, member)) for member in archive.infolist() if not member.is_dir()}
 
 
 def _arrays(members: Mapping[str, bytes]) -> Iterator[tuple[str, int, dict[str, Any]]]:

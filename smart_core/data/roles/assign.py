@@ -22,7 +22,6 @@ from smart_core.data.roles.names import (
     preference,
     role_of,
     split_of,
-    splits_named,
 )
 from smart_core.errors import Fix, LogitFileError
 from smart_core.formatting import first_few, plural, quoted, shape_text
@@ -180,8 +179,8 @@ def is_validation_only(files: Sequence[RawFile], roles: Roles | None = None) -> 
 def _named(files: Sequence[RawFile], roles: Roles | None) -> list[Candidate]:
     given, taken = _by_hand(files, roles or {})
     done = {id(candidate.array) for candidate in given}
-    names = [".".join(map(str, item.path)) for file in files for item in file.arrays]
-    settled = splits_named([*names, *(file.stem for file in files)])
+    names = [".".join(map(str, item.path)) for file in files for item in file.arrays] + [file.stem for file in files]
+    settled = {split for name in names if (split := split_of(name, ("val", "test"))) is not None}
     named = []
     for file in files:
         rest = [_by_name(file, item, settled) for item in file.arrays if id(item) not in done]

@@ -39,7 +39,8 @@ def arrays_of_table(table: RawFile) -> RawFile:
     if not columns or len(columns[0].values) == 0:
         raise LogitFileError("is a table without rows", "save it again with one row per sample", file=table.name)
     raw = replace(table, columns=None)
-    if any(column.values.ndim == 2 for column in columns) or _names_both_splits(columns):
+    label_splits = {split_of(column.name) for column in columns if role_of(column.name) == "labels"} - {None}
+    if any(column.values.ndim == 2 for column in columns) or len(label_splits) > 1:
         raw.arrays = [RawArray.of(raw.name, (c.name,), c.values) for c in columns]
         return raw
     confidences = _confidences(columns, raw) if named else None
@@ -74,11 +75,6 @@ def arrays_of_table(table: RawFile) -> RawFile:
 
 def _add(raw: RawFile, name: str, values: Array, role: str | None) -> None:
     raw.arrays.append(RawArray.of(raw.name, (name,), values, role=role))
-
-
-def _names_both_splits(columns: Sequence[Column]) -> bool:
-    """Return whether there are label columns of both splits, so that each column is an array."""
-    return len({split_of(c.name) for c in columns if role_of(c.name) == "labels"} - {None}) > 1
 
 
 def _confidences(columns: Sequence[Column], raw: RawFile) -> list[Candidate] | None:

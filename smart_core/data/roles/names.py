@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 SPLIT_NAMES = {
     "val": frozenset({"val", "valid", "validation", "cal", "calib", "calibration", "dev"}),
@@ -97,11 +97,6 @@ def split_of(name: str, settled: Collection[str] = ()) -> str | None:
     splits = {split for word in parts for split, known in SPLIT_NAMES.items() if word in known}
     splits = splits or {LOOSE_SPLIT_NAMES[word] for word in parts if word in LOOSE_SPLIT_NAMES}.difference(settled)
     return splits.pop() if len(splits) == 1 else None
-
-
-def splits_named(names: Iterable[str]) -> set[str]:
-    """Return the splits that the names mention, not counting loose words."""
-    return {split for name in names if (split := split_of(name, ("val", "test"))) is not None}
 
 
 def role_of(name: str) -> str | None:
