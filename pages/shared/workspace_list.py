@@ -65,7 +65,7 @@ def draw_sharing() -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_as_toasts() -> Iterator[None]:
     """Say in one sentence why a click did nothing: `navigation.guarded` does not cover callbacks."""
     try:
         yield
@@ -74,12 +74,12 @@ def _told() -> Iterator[None]:
 
 
 def _share() -> None:
-    with _told():
+    with _errors_as_toasts():
         workspaces.share(session.current())
 
 
 def _withdraw() -> None:
-    with _told():
+    with _errors_as_toasts():
         workspaces.withdraw(session.current())
 
 
@@ -136,7 +136,7 @@ def _delete_button(id: str, label: str, key: str) -> None:
 
 
 def _delete(id: str) -> None:
-    with _told():
+    with _errors_as_toasts():
         workspaces.delete(id)
         if id == session.current().id:
             st.query_params.pop(workspaces.PARAMETER, None)
