@@ -308,7 +308,8 @@ def main() -> None:
     options = parser.parse_args()
     wanted = options.only.split(",")
     with tempfile.TemporaryDirectory(dir=options.folder) as place:
-        print(f"{machine()}; {options.rows:,} x {options.classes:,} float32")
+        size = f"{options.rows:,} x {options.classes:,} float32"
+        print(f"{machine()}; {options.shards or size}")
         if options.shards:
             folder = options.shards
         elif {"pass", "growth", "dask", "kill", "reduced"} & {*wanted}:

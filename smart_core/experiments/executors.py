@@ -92,7 +92,11 @@ def _started(name: str, workers: int | None, memory: str) -> Iterator[Workers]:
     with dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS}), _quiet("distributed.client"):
         if name == "local":
             place: Any = LocalCluster(
-                n_workers=count, threads_per_worker=1, memory_limit=memory, dashboard_address=":0"
+                n_workers=count,
+                threads_per_worker=1,
+                memory_limit=memory,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,  # errors are raised here, in one sentence
             )
         else:
             place = name

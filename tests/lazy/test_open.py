@@ -238,3 +238,29 @@ def test_a_large_validation_part_gives_a_stratified_sample(folder: Path, monkeyp
     np.testing.assert_array_equal(
         sc.TS().fit_part(data.validation).temperature_, sc.TS().fit(sample.logits, sample.labels).temperature_
     )
+
+
+def test_a_missing_shard_is_named(tmp_path: Path):
+    folder = write(tmp_path / "made")
+    (folder / "logits_2.npy").unlink()
+    with pytest.raises(sc.SmartError, match=r"the shard numbered 2 after logits_1.npy is missing"):
+        sc.open(folder)
+    data = sc.open(folder / "logits_*.npy", labels=np.concatenate([LABELS[:401], LABELS[1100:]]))
+    assert "The shard numbered 2 after logits_1.npy is missing." in [str(notice) for notice in data.notices]
+
+
+@pytest.mark.parametrize("what", ["gone", "cut short", "NaN"])
+def test_a_shard_that_changes_after_it_was_opened_is_named(tmp_path: Path, what: str):
+    folder = write(tmp_path / "made")
+    data = sc.open(folder)
+    path = folder / "logits_2.npy"
+    if what == "gone":
+        path.unlink()
+    elif what == "cut short":
+        path.write_bytes(path.read_bytes()[:5000])
+    else:
+        z = np.load(path)
+        z[7, 3] = np.nan
+        np.save(path, z)
+    with pytest.raises(sc.SmartError, match=r"^logits_2\.npy: [^\n]+$"):
+        sc.compare(data, "vanilla,ts", seeds=1)

@@ -119,7 +119,9 @@ def open_parts(
         raise LogitFileError("Give shards, or val= and test=, not both.")
     splits: dict[str | None, _Split] = {}
     for split, sources in ((None, source), ("val", val), ("test", test)):
-        for path in _paths(sources):
+        paths = _paths(sources)
+        notices += [Notice("gaps", f"{gap[0].upper()}{gap[1:]}.") for gap in _gaps(paths)]
+        for path in paths:
             _add(splits, path, split)
     return _parts(splits, labels, values, labels_start_at, notices)
 
@@ -169,6 +171,24 @@ def _say_sample(part: LazyPart, notices: list[Notice]) -> None:
             "evaluations read every test row."
         )
         notices.append(Notice("fit_sample", text))
+
+
+def _gaps(paths: Sequence[str]) -> list[str]:
+    """What is missing of families of numbered files, if fewer numbers are missing than there are."""
+    families: dict[tuple[str, str], dict[int, str]] = {}
+    for path in paths:
+        folder, stem, number, _ = _order(path)
+        if number >= 0:
+            families.setdefault((folder, stem), {})[number] = name_of(path)
+    found = []
+    for names in families.values():
+        count, first = max(names) + 1 - min(names) - len(names), min(names)
+        if 0 < count < len(names):
+            while first in names:
+                first += 1
+            what = f"the shard numbered {first}" if count == 1 else f"{count:,} shards, the first numbered {first},"
+            found.append(f"{what} after {names[first - 1]} {'is' if count == 1 else 'are'} missing")
+    return found
 
 
 # -- which files -----------------------------------------------------------------------------------------------
@@ -277,6 +297,7 @@ def _parts(
         if len(item.values) != found.rows:
             where = plural(len(found.shards), "shard")
             problem = f"there are {len(item.values):,} labels for {found.rows:,} rows in {where}"
+            problem += "".join(f"; {gap}" for gap in _gaps([shard.path for shard in found.shards]))
             raise LogitFileError(problem, "give one label per row", file=item.file)
         items.append(item)
         texts.append(flat_labels(item, notices))
