@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.device import threads_for
 from smart_core.progress import Run
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's constants, PyTorch's defaults."""
+SHARES = np.float32(BETA2), np.float32(1.0 - BETA1), np.float32(1.0 - BETA2), np.float32(EPSILON)
 
 MIN_IMPROVEMENT = 1e-4
 """How far the loss must fall below the best so far to count as progress."""
@@ -50,19 +53,30 @@ class Adam:
     """Adam's state for one tensor of parameters (Kingma & Ba, 2015)."""
 
     def __init__(self, parameters: Tensor, lr: float) -> None:
+        self.parameters = parameters
         self.lr = lr
         self.first = torch.zeros_like(parameters)
         self.second = torch.zeros_like(parameters)
         self.count = 0
+        self._compiled: Callable[..., None] | None = None
+        if parameters.is_contiguous() and kernels.usable(parameters):
+            from smart_core.kernels.adam import adam_step
 
-    def step(self, parameters: Tensor, gradient: Tensor) -> None:
-        """One update in place."""
+            vectors = parameters, self.first, self.second
+            self._compiled = partial(adam_step, *(each.view(-1).numpy() for each in vectors))
+
+    def step(self, gradient: Tensor) -> None:
+        """One update of the parameters in place."""
         self.count += 1
+        rate = self.lr / (1.0 - BETA1**self.count)
+        if self._compiled is not None:
+            slope = gradient.contiguous().view(-1).numpy()
+            self._compiled(slope, *SHARES, np.float32(rate), np.float32(1.0 / (1.0 - BETA2**self.count)))
+            return
         self.first.lerp_(gradient, 1.0 - BETA1)
         self.second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
-        scale = self.lr / (1.0 - BETA1**self.count)
         root = (self.second / (1.0 - BETA2**self.count)).sqrt_().add_(EPSILON)
-        parameters.addcdiv_(self.first, root, value=-scale)
+        self.parameters.addcdiv_(self.first, root, value=-rate)
 
 
 def train(
@@ -95,7 +109,7 @@ def train(
             tick = partial(run.tick, epoch / schedule.epochs, f"epoch {epoch + 1}")
             if whole:
                 found, slope = gradient(theta) if gradient is not None else _gradient(theta, loss, None)
-                adam.step(theta, slope)
+                adam.step(slope)
                 value, norm = float(found), float(slope.norm()) if run.trace is not None else math.nan
             else:
                 value, norm = _batches(theta, loss, samples, schedule.batch_size or samples, adam, generator, tick)
@@ -128,7 +142,7 @@ def _batches(
     for index in order.split(batch_size):
         tick()
         value, gradient = _gradient(theta, loss, index)
-        adam.step(theta, gradient)
+        adam.step(gradient)
         total += value * len(index)
         mean_gradient += gradient * (len(index) / samples)
     return float(total) / samples, float(mean_gradient.norm())

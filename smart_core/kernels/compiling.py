@@ -19,6 +19,7 @@ def make_ready() -> None:
     """Compile the loops of fitting, or read them back; without numba there is nothing to do."""
     if not kernels.installed():
         return
+    from smart_core.kernels.adam import adam_step
     from smart_core.kernels.class_search import candidate_sums
     from smart_core.kernels.logit_rows import all_finite
     from smart_core.kernels.partition import nll_sums, tabulate
@@ -26,6 +27,7 @@ def make_ready() -> None:
 
     rows, table = np.zeros((2, 3), np.float32), np.zeros((2, 5, 2), np.float32)
     all_finite(rows)
+    adam_step(*(np.zeros(2, np.float32) for _ in range(4)), *(np.float32(0.5) for _ in range(6)))
     nll_sums(rows, np.zeros(2, np.int64), np.float32(1.0), np.float32(-1.0))
     tabulate(rows, np.ones(5), 2, table)
     ones, classes = np.ones(2, np.float32), np.zeros(2, np.int64)

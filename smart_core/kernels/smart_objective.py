@@ -15,7 +15,7 @@ of which a hidden unit needs two sums over the samples where it is active, `A = 
 dL/dw1 = w2 B, dL/db1 = w2 A, dL/dw2 = w1 B + b1 A.
 
 Samples lie in blocks of 256, the last one padded: arrays over samples are (blocks, 256), loops run over whole blocks,
-and padding has soft-bin weights of 0. Sums over a block are float32, sums over blocks float64. Five short functions
+and padding has soft-bin weights of 0. Sums over a block are float32, sums over blocks float64. Short functions
 compile in less time than one that runs whole epochs, and run as fast.
 """
 
@@ -30,7 +30,7 @@ from numba import njit
 from torch import Tensor
 
 from smart_core.kernels import elementary
-from smart_core.kernels.elementary import F32, F64, ONE, SUMS, ZERO
+from smart_core.kernels.elementary import EXACT, F32, F64, ONE, SUMS, ZERO
 
 BLOCK = 256
 """Samples per block: the arrays of a block stay in the nearest cache."""
@@ -39,6 +39,7 @@ HALF, TWO, THREE = np.float32(0.5), np.float32(2.0), np.float32(3.0)
 LEAST_TEMPERATURE = np.float32(0.1)
 LEAST_WEIGHT = np.float32(-80.0)
 """Log of the least soft-bin weight before normalisation."""
+LEAST_ROOT = float(np.finfo(np.float32).tiny)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
@@ -162,15 +163,14 @@ def soft_bins(
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS)
 def gradient(
     scale: np.float32, theta: F32, x: F32, correct: F32, u: F32, v: F32,
-    chain: F32, p: F32, mean: F32, weight: F32, slope: F32, total: F64,
+    chain: F32, p: F32, mean: F32, weight: F32, slope: F32, samples: int, result: F32,
 ) -> None:  # fmt: skip
-    """N dL/dtheta in `total`, from the slopes `u_b` of N L in R_b and `v_b` in S_b; `scale` is 1 / (2 sigma^2).
+    """dL/dtheta in `result`, from the slopes `u_b` of N L in R_b and `v_b` in S_b; `scale` is 1 / (2 sigma^2).
 
     `slope` receives N dL/do.
     """
     hidden, width = (theta.size - 1) // 3, np.float32(weight.shape[1])
-    for i in range(total.size):
-        total[i] = 0.0
+    total = np.zeros(theta.size)
     for block in range(x.shape[0]):
         for s in range(BLOCK):
             slope[block, s] = ZERO
@@ -194,6 +194,20 @@ def gradient(
             total[h] += w2 * by_x
             total[hidden + h] += w2 * plain
             total[2 * hidden + h] += w1 * by_x + b1 * plain
+    for i in range(total.size):
+        result[i] = np.float32(total[i] / samples)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=EXACT)
+def charbonnier(sums: F64, delta: float, u: F32, v: F32) -> float:
+    """`sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b]` from S_b and R_b; its slopes in R_b in `u`, in S_b in `v`."""
+    loss = 0.0
+    for b in range(u.size):
+        held = delta * sums[0, b]
+        root = max(np.sqrt(sums[1, b] ** 2 + held**2), LEAST_ROOT)
+        loss += root - held
+        u[b], v[b] = np.float32(sums[1, b] / root), np.float32(delta * (held / root - 1.0))
+    return loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,13 +253,14 @@ class SmartGradient:
 
     def __init__(self, samples: Samples, sigma: float, delta: float, bins: int) -> None:
         self.samples = samples
-        self.delta = delta
+        self.delta = float(delta)
         self.scale = np.float32(0.5 / sigma**2)
         shape = samples.x.shape
         self.beta, self.chain, self.g, self.slope, self.p, self.mean = (np.zeros(shape, np.float32) for _ in range(6))
         self.node, self.cubic = np.full(shape, -1.0, np.float32), np.zeros((shape[0], 4, BLOCK), np.float32)
         self.weight = np.empty((shape[0], bins, BLOCK), np.float32)
         self.sums = np.empty((2, bins))
+        self.u, self.v = np.empty(bins, np.float32), np.empty(bins, np.float32)
 
     def __call__(self, theta: Tensor) -> tuple[float, Tensor]:
         samples, parameters = self.samples, theta.numpy()
@@ -261,18 +276,10 @@ class SmartGradient:
             samples.count, np.float32(math.log(samples.classes)), self.scale, samples.correct,
             self.g, self.slope, self.chain, self.p, self.mean, self.weight, self.sums,
         )  # fmt: skip
-        loss, u, v = charbonnier(self.sums, self.delta)
-        total = np.empty(parameters.size)
+        loss = charbonnier(self.sums, self.delta, self.u, self.v)
+        found = np.empty_like(parameters)
         gradient(
-            self.scale, parameters, samples.x, samples.correct, u, v,
-            self.chain, self.p, self.mean, self.weight, self.slope, total,
+            self.scale, parameters, samples.x, samples.correct, self.u, self.v,
+            self.chain, self.p, self.mean, self.weight, self.slope, samples.count, found,
         )  # fmt: skip
-        return loss / samples.count, torch.from_numpy((total / samples.count).astype(np.float32))
-
-
-def charbonnier(sums: F64, delta: float) -> tuple[float, F32, F32]:
-    """`sum_b [sqrt(R_b^2 + delta^2 S_b^2) - delta S_b]` from S_b and R_b, with its slopes in R_b and in S_b."""
-    held = delta * sums[0]
-    root = np.maximum(np.sqrt(sums[1] ** 2 + held**2), np.finfo(np.float32).tiny)
-    u, v = sums[1] / root, delta * (held / root - 1.0)
-    return float((root - held).sum()), u.astype(np.float32), v.astype(np.float32)
+        return loss / samples.count, torch.from_numpy(found)
