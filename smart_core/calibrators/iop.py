@@ -10,17 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from smart_core import kernels
 from smart_core.calibrators import mlp
 from smart_core.calibrators.base import Calibrator, FitData, LineStyle, Shape
 from smart_core.calibrators.rows import map_rows
 from smart_core.calibrators.rules import DEVIATIONS, TEMPERATURES, WEIGHTS, between
 from smart_core.calibrators.settings import setting
+from smart_core.calibrators.smart import compiled_samples
 from smart_core.calibrators.temperature import lift_top
 from smart_core.calibrators.ts import minimise_nll
 from smart_core.device import precise
 from smart_core.fitting.indicators import Standardizer
-from smart_core.fitting.profile import GAP_FLOOR, build_profile, gaps
-from smart_core.fitting.training import Schedule, train
+from smart_core.fitting.profile import GAP_FLOOR, Profile, build_profile, gaps
+from smart_core.fitting.training import Gradient, Schedule, train
 from smart_core.progress import Run
 from smart_core.types import Logits, Probabilities
 
@@ -78,36 +80,56 @@ class IOP(Calibrator):
         generator = torch.Generator().manual_seed(self.seed)
         self.theta_ = train(
             self._start(generator).to(nodes.device),
-            self._loss(data, nodes, scale(values), run.part(0.05, 0.15)),
+            None,
             len(data),
             Schedule(self.lr, self.epochs, min_improvement=0.0, cosine=True),
             generator,
             run.part(0.15, 1.0),
+            gradient=self._gradient(data, nodes, scale(values), run.part(0.05, 0.15)),
         )
 
-    def _loss(self, data: FitData, nodes: Tensor, x: Tensor, run: Run) -> Callable[[Tensor, Tensor | None], Tensor]:
-        """The mean NLL and the penalty: the scores of the nodes, those beyond through a profile, and the label's."""
+    def _gradient(self, data: FitData, nodes: Tensor, x: Tensor, run: Run) -> Gradient:
+        """The mean NLL with the penalty, and its gradient.
+
+        The scores are those of the nodes and, through a profile, of the classes beyond. With `q = softmax(s)` and `l_j`
+        the part of a stretch above the label, `dNLL/dc_j = l_j - (y_j - y_(j+1)) sum_(r > j) q_r`; the last stretch has
+        `l + q dg/dc` for the log-partition g of the classes beyond.
+        """
         label_gap = map_rows(self._scaled, data.logits, run, "reading the labels").gather(1, data.labels.unsqueeze(1))
-        at_label = self._lengths(nodes, label_gap)[:, :, 0]
-        steps = nodes[:, :-1] - nodes[:, 1:]
+        at_label = self._lengths(nodes, label_gap)[:, :, 0].T.contiguous()
+        steps = (nodes[:, :-1] - nodes[:, 1:]).T.contiguous()
         beyond = None
         if data.classes > nodes.shape[1]:
             rest = map_rows(self._beyond, data.logits, run, "reading the logits")
-            beyond = build_profile(Logits(rest), rest.argmax(dim=1), run)  # its label's gap is 0: the NLL is g
-        sizes, factors = self._sizes(), self._sizes()[-1]
+            beyond = partition_reader(build_profile(Logits(rest), rest.argmax(dim=1), run))
+        sizes, columns = self._sizes(), x.T.contiguous()
+        penalty = self.ridge * sizes[-1] / len(x)
+        first = torch.zeros_like(steps[:1])
 
-        def loss(theta: Tensor, index: Tensor | None) -> Tensor:
-            c = stretches(theta, sizes, x)
-            scores = -(c[:, : steps.shape[1]] * steps).cumsum(dim=1)
-            scores = torch.cat([torch.zeros_like(scores[:, :1]), scores], dim=1)
+        def gradient(theta: Tensor) -> tuple[float, Tensor]:
+            (w1, b1), (w2, b2) = mlp.unpack(theta, sizes)
+            hidden = torch.addmm(b1.unsqueeze(1), w1, columns).relu_()
+            output = torch.addmm(b2.unsqueeze(1), w2, hidden)
+            c, slope = softplus(output), at_label.clone()
+            scores = torch.cat([first, -(c[:-1] * steps).cumsum(dim=0)])
             if beyond is not None:
-                last = scores[:, -1:] + beyond.nll(c[:, -1]).unsqueeze(1)
-                scores = torch.cat([scores[:, :-1], last], dim=1)
-            nll = (torch.logsumexp(scores, dim=1) + (c * at_label).sum(dim=1)).mean()
-            squares = sum((weight.square().sum() for weight, _ in mlp.unpack(theta, sizes)), torch.zeros_like(nll))
-            return nll + self.ridge * factors / len(x) * squares
+                g, rise = beyond(c[-1])
+                scores[-1] += g
+            total = torch.logsumexp(scores, dim=0)
+            nll = float((total + torch.linalg.vecdot(c, at_label, dim=0)).mean())
+            q = torch.exp(scores - total)
+            if beyond is not None:
+                slope[-1] += q[-1] * rise
+            slope[:-1] -= steps * q.flip(0).cumsum(dim=0).flip(0)[1:]
+            slope *= torch.sigmoid(output) / len(x)
+            inner = (w2.T @ slope) * (hidden > 0.0)
+            parts = inner @ x, inner.sum(dim=1), slope @ hidden.T, slope.sum(dim=1)
+            squares = float(w1.square().sum() + w2.square().sum())
+            parts[0].add_(w1, alpha=2.0 * penalty)
+            parts[2].add_(w2, alpha=2.0 * penalty)
+            return nll + penalty * squares, torch.cat([part.reshape(-1) for part in parts])
 
-        return loss
+        return gradient
 
     def _start(self, generator: torch.Generator) -> Tensor:
         theta = mlp.random_parameters(self._sizes(), generator)
@@ -171,6 +193,23 @@ class IOP(Calibrator):
             c = np.logaddexp(0.0, network_outputs(x, layers(THETA, {sizes})))
             return lift_top(softmax(stretched(y, nodes, c)), z)
         """
+
+
+def partition_reader(profile: Profile) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """`beta -> g, dg/dbeta` of a profile: by the compiled loops, or PyTorch's derivative."""
+    if kernels.usable(profile.correct):
+        from smart_core.kernels.smart_objective import Partition
+
+        return Partition(compiled_samples(profile.correct, profile)).at
+
+    def read(beta: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = beta.detach().requires_grad_()
+        with torch.enable_grad():
+            g = profile.log_partition(leaf)
+            (slope,) = torch.autograd.grad(g.sum(), leaf)
+        return g.detach(), slope
+
+    return read
 
 
 def stretches(theta: Tensor, sizes: tuple[int, ...], x: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class Adam:
 
 def train(
     parameters: Tensor,
-    loss: Loss,
+    loss: Loss | None,
     samples: int,
     schedule: Schedule,
     generator: torch.Generator,
@@ -94,8 +94,8 @@ def train(
     An epoch's loss is that of its first parameters (full batch) or the mean over its batches. An epoch makes progress
     if its loss is at least `min_improvement` below the best so far; after `patience` epochs without progress, training
     stops (None runs every epoch). With a trace, each epoch records `objective`, `gradient_norm` and what `observe`
-    returns. `gradient` is a faster way to the loss over all samples and its gradient, for full batches; without it
-    PyTorch differentiates `loss`.
+    returns. `gradient` is a faster way to the loss over all samples and its gradient, for full batches, which then need
+    no `loss`; without it PyTorch differentiates `loss`.
     """
     theta = parameters.detach().clone()
     adam = Adam(theta, schedule.lr)
@@ -128,7 +128,7 @@ def train(
 
 def _batches(
     theta: Tensor,
-    loss: Loss,
+    loss: Loss | None,
     samples: int,
     batch_size: int,
     adam: Adam,
@@ -148,7 +148,8 @@ def _batches(
     return float(total) / samples, float(mean_gradient.norm())
 
 
-def _gradient(theta: Tensor, loss: Loss, index: Tensor | None) -> tuple[Tensor, Tensor]:
+def _gradient(theta: Tensor, loss: Loss | None, index: Tensor | None) -> tuple[Tensor, Tensor]:
+    assert loss is not None
     leaf = theta.detach().requires_grad_()
     with torch.enable_grad():
         value = loss(leaf, index)

@@ -248,23 +248,22 @@ def blocks(values: Tensor) -> F32:
     return whole.reshape(-1, BLOCK, *array.shape[1:])
 
 
-class SmartGradient:
-    """`theta -> (L, dL/dtheta)` over all samples. Each instance has its own arrays, so fits can run in parallel."""
+class Partition:
+    """The log-partition of every sample: `read` fills `g` and `slope`, its derivative in log beta, from `beta`."""
 
-    def __init__(self, samples: Samples, sigma: float, delta: float, bins: int) -> None:
+    def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self.delta = float(delta)
-        self.scale = np.float32(0.5 / sigma**2)
         shape = samples.x.shape
-        self.beta, self.chain, self.g, self.slope, self.p, self.mean = (np.zeros(shape, np.float32) for _ in range(6))
+        self.beta, self.g, self.slope = (
+            np.ones(shape, np.float32),
+            np.zeros(shape, np.float32),
+            np.zeros(shape, np.float32),
+        )
         self.node, self.cubic = np.full(shape, -1.0, np.float32), np.zeros((shape[0], 4, BLOCK), np.float32)
-        self.weight = np.empty((shape[0], bins, BLOCK), np.float32)
-        self.sums = np.empty((2, bins))
-        self.u, self.v = np.empty(bins, np.float32), np.empty(bins, np.float32)
 
-    def __call__(self, theta: Tensor) -> tuple[float, Tensor]:
-        samples, parameters = self.samples, theta.numpy()
-        temperatures(parameters, samples.x, self.beta, self.chain)
+    def read(self) -> None:
+        """Read them at the present `beta`, (blocks, 256)."""
+        samples = self.samples
         if samples.table is not None:
             read_table(
                 samples.table, np.float32(samples.lowest), np.float32(samples.per_log),
@@ -272,14 +271,42 @@ class SmartGradient:
             )  # fmt: skip
         elif samples.gaps is not None:
             sum_gaps(samples.gaps, self.beta, self.g, self.slope)
+
+    def at(self, beta: Tensor) -> tuple[Tensor, Tensor]:
+        """`g`, within [0, log K], and `dg/dbeta` at beta (N,); a second call overwrites what the first one returned."""
+        count, most = len(beta), math.log(self.samples.classes)
+        self.beta.reshape(-1)[:count] = beta.numpy()
+        self.read()
+        g, slope = (torch.from_numpy(each.reshape(-1)[:count]) for each in (self.g, self.slope))
+        held = g.clamp(0.0, most)
+        return held, slope.div_(beta).mul_(held == g)
+
+
+class SmartGradient:
+    """`theta -> (L, dL/dtheta)` over all samples. Each instance has its own arrays, so fits can run in parallel."""
+
+    def __init__(self, samples: Samples, sigma: float, delta: float, bins: int) -> None:
+        self.samples, self.partition = samples, Partition(samples)
+        self.delta = float(delta)
+        self.scale = np.float32(0.5 / sigma**2)
+        shape = samples.x.shape
+        self.chain, self.p, self.mean = (np.zeros(shape, np.float32) for _ in range(3))
+        self.weight = np.empty((shape[0], bins, BLOCK), np.float32)
+        self.sums = np.empty((2, bins))
+        self.u, self.v = np.empty(bins, np.float32), np.empty(bins, np.float32)
+
+    def __call__(self, theta: Tensor) -> tuple[float, Tensor]:
+        samples, read, parameters = self.samples, self.partition, theta.numpy()
+        temperatures(parameters, samples.x, read.beta, self.chain)
+        read.read()
         soft_bins(
             samples.count, np.float32(math.log(samples.classes)), self.scale, samples.correct,
-            self.g, self.slope, self.chain, self.p, self.mean, self.weight, self.sums,
+            read.g, read.slope, self.chain, self.p, self.mean, self.weight, self.sums,
         )  # fmt: skip
         loss = charbonnier(self.sums, self.delta, self.u, self.v)
         found = np.empty_like(parameters)
         gradient(
             self.scale, parameters, samples.x, samples.correct, self.u, self.v,
-            self.chain, self.p, self.mean, self.weight, self.slope, samples.count, found,
+            self.chain, self.p, self.mean, self.weight, read.slope, samples.count, found,
         )  # fmt: skip
         return loss / samples.count, torch.from_numpy(found)

@@ -36,19 +36,37 @@ def test_the_formula(classes: int, top: int):
     np.testing.assert_allclose(fit.predict_proba(problem.logits), by_rank(problem.logits, fit), atol=1e-6)
 
 
-@pytest.mark.parametrize("classes", [2, 6, 30])
-def test_the_training_loss_is_the_nll_of_the_rows(classes: int):
-    """At the start, without weights, the loss is the NLL; the factors are moved away from 1 to see every term."""
+def training_loss(theta: torch.Tensor, fit: sc.IOP, logits: np.ndarray, labels: np.ndarray) -> torch.Tensor:
+    """The NLL of the formula, rank by rank in float64, and the penalty."""
+    scaled = torch.from_numpy(logits).double()
+    y, order = ((scaled - scaled.amax(dim=1, keepdim=True)) / float(fit.temperature_)).sort(dim=1, descending=True)
+    top = min(fit.top, logits.shape[1])
+    c = stretches(theta, fit._sizes(), (y[:, 1:top].clamp(min=-CLIP) - fit.mean_) / fit.std_)
+    factors = c[:, [min(rank, top - 1) for rank in range(logits.shape[1] - 1)]]
+    scores = torch.cat([torch.zeros(len(y), 1), -(factors * (y[:, :-1] - y[:, 1:])).cumsum(dim=1)], dim=1)
+    at_label = scores[order == torch.from_numpy(labels).unsqueeze(1)]
+    squares = sum(weight.square().sum() for weight, _ in mlp.unpack(theta, fit._sizes()))
+    return (torch.logsumexp(scores, dim=1) - at_label).mean() + fit.ridge * top / len(y) * squares
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("classes", [2, 6, 30, 100])
+def test_the_training_loss_and_its_gradient(classes: int, compiled: bool, monkeypatch: pytest.MonkeyPatch):
+    """The factors are moved away from 1 to see every term; from 65 classes on, those beyond come from a table."""
+    monkeypatch.setattr(sc.kernels, "enabled", compiled)
     problem = over_confident(300, classes, seed=2)
-    fit = sc.IOP(top=8, epochs=1, ridge=1e-6).fit(problem.logits, problem.labels)
+    fit = sc.IOP(top=8, epochs=1).fit(problem.logits, problem.labels)
     generator = torch.Generator().manual_seed(1)
-    fit.theta_ = fit.theta_ + 0.3 * torch.randn(fit.theta_.shape, generator=generator)
+    theta = fit.theta_ + 0.3 * torch.randn(fit.theta_.shape, generator=generator)
     data = fit._fit_data(problem.logits, problem.labels, None, None)
     nodes = fit._nodes(fit._scaled(data.logits))
     x = (nodes[:, 1:].clamp(min=-CLIP) - fit.mean_) / fit.std_
-    value = float(fit._loss(data, nodes, x, sc.progress.Run())(fit.theta_, None))
-    rows = fit.predict_proba(problem.logits)
-    assert value == pytest.approx(-np.log(rows[np.arange(300), problem.labels]).mean(), abs=2e-4)
+    value, slope = fit._gradient(data, nodes, x, sc.progress.Run())(theta)
+    leaf = theta.double().requires_grad_()
+    expected = training_loss(leaf, fit, problem.logits, problem.labels)
+    (by_autograd,) = torch.autograd.grad(expected, leaf)
+    assert value == pytest.approx(float(expected.detach()), abs=2e-4)
+    torch.testing.assert_close(slope.double(), by_autograd, rtol=0.0, atol=5e-4 * float(by_autograd.abs().max()))
 
 
 def test_the_order_preserving_layer_of_probmetrics_gives_the_same():
