@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from smart_core import kernels
 from smart_core.device import rows_per_chunk
 from smart_core.progress import Run
 
@@ -42,11 +43,11 @@ def nearest_squares(queries: Tensor, reference: Tensor, neighbours: int, run: Ru
     if len(reference) < 2:
         return torch.zeros(len(queries), 1, device=queries.device, dtype=queries.dtype)
     wanted = min(neighbours, len(reference) - 1)
-    exact = reference.to(queries.dtype)
-    own = torch.linalg.vecdot(exact, exact)
+    pieces = reference.split(rows_per_chunk(REUSE * reference.shape[1]))  # so that copies of a piece stay in the cache
+    own = torch.cat([torch.linalg.vecdot(piece, piece) for piece in (each.to(queries.dtype) for each in pieces)])
     coarse = own.float() if queries.dtype == torch.float64 and len(reference) > MANY else None
     if coarse is None:
-        reference = exact
+        reference = reference.to(queries.dtype)
     size = rows_per_chunk(len(reference) // REUSE)
     parts = [torch.empty(0, wanted, device=queries.device, dtype=queries.dtype)]
     for start in range(0, len(queries), size):
@@ -56,19 +57,24 @@ def nearest_squares(queries: Tensor, reference: Tensor, neighbours: int, run: Ru
         if coarse is None:
             product = torch.addmm(own, rows, reference.T, beta=-0.5)
         else:
-            product = _among_candidates(rows, reference, exact, own, coarse, min(wanted + 1 + SPARE, len(reference)))
+            product = _among_candidates(rows, reference, own, coarse, min(wanted + 1 + SPARE, len(reference)))
         parts.append(_nearest(rows, product, wanted))
     return torch.cat(parts)
 
 
-def _among_candidates(
-    queries: Tensor, reference: Tensor, exact: Tensor, own: Tensor, coarse: Tensor, count: int
-) -> Tensor:
+def _among_candidates(queries: Tensor, reference: Tensor, own: Tensor, coarse: Tensor, count: int) -> Tensor:
     """(N, count) `q.r - |r|^2 / 2` in float64 of the reference rows for which it is largest in float32."""
     found = torch.addmm(coarse, queries.float(), reference.T, beta=-0.5).topk(count, dim=1).indices
-    size = max(1, GATHERED // (count * exact.shape[1]))
+    if kernels.usable(reference):
+        from smart_core.kernels.nearest import candidate_products
+
+        products = torch.empty(len(queries), count, dtype=torch.float64)
+        q, r, norms, place = (each.contiguous().numpy() for each in (queries, reference, own, found))
+        candidate_products(q, r, norms, place, products.numpy())
+        return products
+    size = max(1, GATHERED // (count * reference.shape[1]))
     parts = [
-        torch.einsum("nd,nkd->nk", rows, exact[place]) - 0.5 * own[place]
+        torch.einsum("nd,nkd->nk", rows, reference[place].to(rows.dtype)) - 0.5 * own[place]
         for rows, place in zip(queries.split(size), found.split(size), strict=True)
     ]
     return torch.cat(parts)

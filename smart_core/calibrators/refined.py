@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ from smart_core.calibrators.smart import EPSILON, SMART, Reading, inverse_softpl
 from smart_core.device import widen
 from smart_core.errors import CalibrationError
 from smart_core.fitting.objectives import OBJECTIVES
-from smart_core.progress import Run
+from smart_core.kernels.threads import share
+from smart_core.progress import CancelToken, Run
 from smart_core.types import Logits
 
 NONE, AUTO = "none", "auto"
@@ -187,16 +189,19 @@ class Refined(Composite):
         loss = OBJECTIVES[part.objective].bind(sigma=part.sigma, delta=part.delta, bins=part.bins)
         options: list[tuple[float, str, float]] = []
         limit = None
-        for number, (source, (_, held, readings)) in enumerate(sources.items()):
-            start, share = 0.3 + 0.5 * number / len(sources), 0.5 / len(sources)
-            span = run.part(start, start + share, traced=False)
+        fitted: SMART | None = None
+        for number, (source, (whole, held, readings)) in enumerate(sources.items()):
+            width = 0.5 / len(sources)
+            span = run.part(0.3 + number * width, 0.3 + (number + 1) * width, traced=False)
+            # a source without a rival is the one taken: its fit is made beside the others, or later with its trace
+            alone = [whole] if len(sources) == 1 and run.trace is None else []
+            fits_to = partial(self._fitted_to, cancel=run.cancel)
+            parts = share(fits_to, [*readings, *alone], span, "fitting SMART without each fold")
+            fitted = parts[-1] if alone else None
             flat = _flat(held)
             raw = torch.full_like(held.profile.correct, flat)
-            for f, reading in enumerate(readings):
-                each = SMART(seed=self.seed, device=self.device)
-                each.fit_reading(reading, span.part(f / len(readings), (f + 1) / len(readings)))
-                rows = fold == f
-                raw[rows] = _raw(each, held, rows)
+            for f in range(len(readings)):
+                raw[fold == f] = _raw(parts[f], held, fold == f)
             for degree in DEGREES:
                 beta = 1.0 / (softplus(degree * raw + (1.0 - degree) * flat) + EPSILON)
                 nll = float(widen(held.profile.nll(beta)).mean())
@@ -204,11 +209,13 @@ class Refined(Composite):
                 if nll <= limit:
                     options.append((float(loss(held.profile, beta)), source, degree))
         _, source, degree = min(options)
-        smart = SMART(seed=self.seed, device=self.device)
         reading = sources[source][0]
-        smart.fit_reading(reading, run.part(0.8, 1.0))
+        smart = fitted or SMART(seed=self.seed, device=self.device).fit_reading(reading, run.part(0.8, 1.0))
         smart.theta_ = shrunk(smart.theta_, smart.hidden, degree, _flat(reading))
         return smart, source, degree
+
+    def _fitted_to(self, reading: Reading, cancel: CancelToken | None) -> SMART:
+        return SMART(seed=self.seed, device=self.device).fit_reading(reading, Run(cancel=cancel))
 
     def _sources(
         self, part: SMART, data: FitData, refinement: Calibrator | None, fits: list[Calibrator], fold: Tensor, run: Run

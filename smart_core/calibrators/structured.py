@@ -39,7 +39,7 @@ class StructuredScaling(LinearMap):
 
     rules = (("temperature_", TEMPERATURES), ("uniform_", PROBABILITIES), ("weight_", WEIGHTS), ("bias_", WEIGHTS))
     numpy_inputs = "smoothed_log_probabilities(z, TEMPERATURE[0], UNIFORM[0])"
-    least_gain = 1e-13  # the penalties make the minimum sharp
+    least_gain = 1e-12  # the penalties make the minimum sharp; smaller gains are rounding at 1000 classes
 
     lambda_off_diagonal = 0.0  # a setting where V is a full matrix
     lambda_intercept: float = strength("the intercepts b")

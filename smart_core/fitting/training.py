@@ -62,8 +62,8 @@ class Adam:
         if parameters.is_contiguous() and kernels.usable(parameters):
             from smart_core.kernels.adam import adam_step
 
-            vectors = parameters, self.first, self.second
-            self._compiled = partial(adam_step, *(each.view(-1).numpy() for each in vectors))
+            vector, first, second = (each.view(-1).numpy() for each in (parameters, self.first, self.second))
+            self._compiled = partial(adam_step, vector, first, second)
 
     def step(self, gradient: Tensor) -> None:
         """One update of the parameters in place."""

@@ -27,7 +27,8 @@ def make_ready() -> None:
 
     rows, table = np.zeros((2, 3), np.float32), np.zeros((2, 5, 2), np.float32)
     all_finite(rows)
-    adam_step(*(np.zeros(2, np.float32) for _ in range(4)), *(np.float32(0.5) for _ in range(6)))
+    vector, half = np.zeros(2, np.float32), np.float32(0.5)
+    adam_step(vector, vector, vector, vector, half, half, half, half, half, half)
     nll_sums(rows, np.zeros(2, np.int64), np.float32(1.0), np.float32(-1.0))
     tabulate(rows, np.ones(5), 2, table)
     ones, classes = np.ones(2, np.float32), np.zeros(2, np.int64)
@@ -47,6 +48,7 @@ def make_all_ready() -> None:
     from smart_core.kernels.confidence_cells import confidence_sums
     from smart_core.kernels.density import log_kernel_sums
     from smart_core.kernels.logit_rows import confidences, evaluate_rows, other_powers, share_rows, top_two
+    from smart_core.kernels.nearest import candidate_products
     from smart_core.kernels.probability_rows import classwise_sums, row_statistics
 
     logits, labels = np.zeros((2, 3), np.float32), np.zeros(2, np.int64)
@@ -57,6 +59,7 @@ def make_all_ready() -> None:
             np.zeros(2, kind), np.zeros(2, bool), labels, np.linspace(0, 1, 3, dtype=kind), np.zeros((1, 2, 5))
         )
     log_kernel_sums(*(np.zeros(2) for _ in range(5)))
+    candidate_products(np.zeros((2, 3)), logits, np.zeros(2), np.zeros((2, 1), np.int64), np.zeros((2, 1)))
     top_two(logits, top, second, labels)
     confidences(logits, top, second, third)
     nll, brier, sums = np.zeros(2), np.zeros(2), [np.zeros((3, 2)) for _ in range(4)]

@@ -14,13 +14,13 @@ pytest.importorskip("numba")
 CODE = """
 import numpy as np
 import smart_core as sc
-from smart_core.kernels import logit_rows, partition, probability_rows, smart_objective
+from smart_core.kernels import adam, logit_rows, nearest, partition, probability_rows, smart_objective
 from smart_core.kernels.compiling import make_all_ready
 from tests.calibrators.problems import over_confident
 
 LOOPS = {
     name: loop
-    for module in (logit_rows, partition, probability_rows, smart_objective)
+    for module in (adam, logit_rows, nearest, partition, probability_rows, smart_objective)
     for name, loop in vars(module).items()
     if hasattr(loop, "signatures")
 }
