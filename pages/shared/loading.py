@@ -27,6 +27,8 @@ VALID: dict[str, Callable[[Any], bool]] = {
 }
 """The options that a URL may contain, and a check of each value."""
 
+MAX_CLASSES = 300_000
+"""Classes of a data set: more than any vocabulary. An evaluation takes 6 kB for each, however few the samples are."""
 MAX_GROUP = 1000
 """Characters in the name of an experiment."""
 IGNORE = "ignore"
@@ -75,13 +77,22 @@ def read(
         document = document_of(files)
         groups = tuple(document.groups)
         arrays = document.describe(options.get("roles"), options.get("group"))
-        return ReadResult(files.ids, options, arrays, document.load(**options), groups=groups)
+        data = document.load(**options)
+        check_classes(data)
+        return ReadResult(files.ids, options, arrays, data, groups=groups)
     except LogitFileError as error:
         error.__traceback__ = error.__context__ = None  # their frames hold the content of the files
         return ReadResult(files.ids, options, arrays, error=error, groups=groups)
     except MemoryError:
         too_large = LogitFileError("The files do not fit into the server's memory", "save fewer rows")
         return ReadResult(files.ids, options, arrays, error=too_large, groups=groups)
+
+
+def check_classes(data: sc.LogitSet) -> None:
+    """Raise `LogitFileError` for a set of so many classes that its pages would take the memory of all sessions."""
+    if data.kind == "logits" and data.classes > MAX_CLASSES:
+        problem = f"has {data.classes:,} classes, and the dashboard shows sets of at most {MAX_CLASSES:,}"
+        raise LogitFileError(problem, "use the command line", "make a reduced set with smart reduce", file=data.name)
 
 
 def button_fix(notice: sc.Notice) -> Cure | None:

@@ -15,7 +15,7 @@ from smart_core import SMART, LogitSet
 from smart_core.calibrators import get, is_method
 from smart_core.calibrators.rules import Rule
 from smart_core.data.saved import LONGEST_NAME
-from smart_core.errors import SmartError, WorkspaceError
+from smart_core.errors import LogitFileError, SmartError, WorkspaceError
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments import MethodResult, SeedTable, Sensitivity, Shift, Traces
 from smart_core.experiments.benchmark_result import Benchmark
@@ -126,6 +126,11 @@ def restore(file: bytes, here: Session) -> dict[str, str]:
     The session is changed only after the whole file has been read and checked.
     """
     workspace = load_workspace(file)
+    try:
+        for data in workspace.sets:
+            loading.check_classes(data)
+    except LogitFileError as error:
+        raise WorkspaceError(error.problem, *error.fixes, file=error.file) from error
     try:
         about = workspace.view
         check_fields(about, VIEW, "view")

@@ -19,6 +19,8 @@ from smart_core.types import Vector
 
 HISTOGRAM_CHUNK = 1 << 20
 """Probabilities that are scattered at a time."""
+CELLS_AT_ONCE = 1 << 20
+"""Cells of groups that are added up at a time: for very many classes, those of all groups would fill the memory."""
 
 
 class ClasswiseHistogram:
@@ -166,13 +168,16 @@ class ClasswiseCells(ClasswiseHistogram):
         edges = torch.from_numpy(bin_edges(self.bins)).to(probs.dtype)
         cell = _bin_of(probs, edges) + torch.arange(self.classes) * self.bins
         group = torch.from_numpy((_hashed(position, 0) % np.uint64(groups)).astype(np.int64))
-        place = group[:, None] * (self.classes * self.bins) + cell
-        total = _sums(place.reshape(-1), probs.reshape(-1).double(), self.group_residual)
         uniform = torch.from_numpy((_hashed(position, self.seed + 1) >> np.uint64(11)).astype(np.float64) / 2**53)
         cumulated = probs.double().cumsum(1)
         drawn = torch.searchsorted(cumulated, uniform[:, None] * cumulated[:, -1:])[:, 0].clamp_(max=self.classes - 1)
-        for sums, chosen in ((self.group_residual, labels), (self.null_residual, drawn)):
-            sums += total - _sums(place.gather(1, chosen[:, None])[:, 0], None, sums)
+        step = max(1, CELLS_AT_ONCE // (self.classes * self.bins))
+        for first in range(0, groups, step):
+            block, own = slice(first, first + step), (group >= first) & (group < first + step)
+            place = (group[own] - first)[:, None] * (self.classes * self.bins) + cell[own]
+            total = _sums(place.reshape(-1), probs[own].reshape(-1).double(), self.group_residual[block])
+            for sums, chosen in ((self.group_residual, labels[own]), (self.null_residual, drawn[own])):
+                sums[block] += total - _sums(place.gather(1, chosen[:, None])[:, 0], None, total)
         self.group_count += np.bincount(group.numpy(), minlength=groups)
 
 

@@ -16,8 +16,11 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 
 import smart_core as sc
-from pages.shared import loading, uploads
-from smart_core.errors import LogitFileError
+from pages.shared import loading, uploads, workspace
+from pages.shared.session import Session
+from smart_core.errors import LogitFileError, WorkspaceError
+from smart_core.export.workspace import Workspace, save_workspace
+from tests.data.files import npz
 
 
 @pytest.fixture
@@ -177,3 +180,28 @@ def test_a_dropped_upload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads.st, "session_state", {"start-files": [DeletedFile("1")], "start-val": None})
     assert uploads.dropped("start-files")
     assert not uploads.dropped("start-val", "start-test")
+
+
+def test_a_set_of_very_many_classes_is_refused_before_a_page_computes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 117 kB can hold twenty rows of 1.5 million classes, for which each evaluation takes gigabytes."""
+    content = npz(logits=np.eye(20, 30), labels=np.arange(20))
+    file = uploads.UploadedFiles(whole=(("wide.npz", content),), ids=("wide",))
+    assert loading.read(file, {}).data is not None
+    monkeypatch.setattr(loading, "MAX_CLASSES", 29)
+    read = loading.read(file, {})
+    assert read.data is None
+    assert str(read.error) == (
+        "wide: has 30 classes, and the dashboard shows sets of at most 29; use the command line, or make a reduced set "
+        "with smart reduce."
+    )
+
+
+def test_neither_is_it_restored_from_a_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Session()
+    data = sc.load(npz(logits=np.eye(20, 30), labels=np.arange(20)), name="wide.npz")
+    stream = io.BytesIO()
+    save_workspace(stream, Workspace(sets=[data]))
+    monkeypatch.setattr(loading, "MAX_CLASSES", 29)
+    with pytest.raises(WorkspaceError, match="wide: has 30 classes"):
+        workspace.restore(stream.getvalue(), here)
+    assert len(here.datasets) == 0

@@ -246,7 +246,7 @@ EVENT_LOOP = 3
 """Descriptors that the fork server opens once, for zarr, perhaps after it has forked its first child."""
 
 
-@pytest.mark.parametrize("times", [48, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [48, pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_deaths_in_a_row_leave_nothing_behind(times: int) -> None:
     """No process and no descriptor; each gets its sentence, and the next file is read."""
     load(PLAIN, name="a.npz")

@@ -135,3 +135,11 @@ def test_cells_of_two_chunks_are_those_of_the_whole(cut: int) -> None:
     chunked.update(probs[:cut], labels[:cut]).update(probs[cut:], labels[cut:])
     for name, value in vars(whole).items():
         np.testing.assert_allclose(getattr(chunked, name), value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_groups_added_up_one_by_one_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    probs, labels = probabilities(1000, 12, seed=3)
+    whole = classwise_cells(probs, labels, seed=5)
+    monkeypatch.setattr("smart_core.metrics.classwise.CELLS_AT_ONCE", 1)
+    for name, value in vars(classwise_cells(probs, labels, seed=5)).items():
+        np.testing.assert_array_equal(value, getattr(whole, name), err_msg=name)
