@@ -271,17 +271,26 @@ def with_intervals(row: MethodResult, *, bins: int = 15, run: Run | None = None)
         return row
     new = replace(row, floor=dict(row.floor), notices=list(row.notices))
     intervals: dict[str, list[Interval]] = {name: [] for name in HEADLINE if name != CLASSWISE}
-    for evaluation, span in (run or Run()).each(row.evaluations):
-        _measure(new, evaluation, intervals, bins, span)
+    for number, (evaluation, span) in enumerate((run or Run()).each(row.evaluations)):
+        known = {name: values[number] for name, values in row.values.items() if len(values) == len(row.evaluations)}
+        _measure(new, evaluation, intervals, bins, span, known)
     new.intervals = row.intervals | {name: _over_seeds(each) for name, each in intervals.items() if each}
     new.notices = list(dict.fromkeys(new.notices))
     return new
 
 
 def _measure(
-    row: MethodResult, evaluation: Evaluation, intervals: dict[str, list[Interval]], bins: int, run: Run
+    row: MethodResult,
+    evaluation: Evaluation,
+    intervals: dict[str, list[Interval]],
+    bins: int,
+    run: Run,
+    known: Mapping[str, float] | None = None,
 ) -> None:
-    """Add one seed's intervals to the lists, and the first seed's floors to the row; a failure is a notice."""
+    """Add one seed's intervals to the lists, and the first seed's floors to the row; a failure is a notice.
+
+    `known` are values of metrics of this evaluation.
+    """
     for number, name in enumerate(intervals):
         if not METRICS[name].known(evaluation):
             continue
@@ -301,7 +310,9 @@ def _measure(
         if isinstance(evaluation, SummedEvaluation):
             measure = partial(evaluation.interval, name, floor=floor)
         else:
-            measure = partial(interval, name, evaluation, bins=bins, floor=floor)
+            value = (known or {}).get(name, math.nan)
+            own = None if math.isnan(value) else value
+            measure = partial(interval, name, evaluation, bins=bins, floor=floor, value=own)
         ends = _or_notice(measure, f"No interval of {label}", row.notices)
         if ends is not None:
             intervals[name].append(ends)

@@ -59,8 +59,9 @@ def paired_difference(
         raise MetricError(f"The level must lie between 0 and 1, not {level}.")
     if metric in LOSS_BOUNDS:
         return _difference_of_means(metric, eval_a, eval_b, level)
-    value = plug_in(metric, eval_a, bins) - plug_in(metric, eval_b, bins)
-    bounds = _bounds(metric, eval_a, eval_b, bins, seed)
+    values = [plug_in(metric, each, bins) for each in (eval_a, eval_b)]
+    value = values[0] - values[1]
+    bounds = _bounds(metric, eval_a, eval_b, bins, seed, values)
     if _identical(metric, eval_a, eval_b):
         return Difference(0.0, 0.0, 0.0, 1.0, level)
     if (eval_a.cells.samples if metric == "cece" else np.size(eval_a.correct)) < TOO_FEW:
@@ -69,14 +70,14 @@ def paired_difference(
     return Difference(value, max(low, -1.0), min(high, 1.0), bounds.p_value(), level)
 
 
-def _bounds(metric: str, eval_a: Evaluated, eval_b: Evaluated, bins: int, seed: int) -> Bounds:
+def _bounds(metric: str, eval_a: Evaluated, eval_b: Evaluated, bins: int, seed: int, values: list[float]) -> Bounds:
     """Return the bounds of the difference of a calibration error."""
     if metric == "cece":
         a, b = eval_a.cells, eval_b.cells
         if (a.classes, a.bins, a.samples) != (b.classes, b.bins, b.samples):
             raise MetricError("The classwise sums of the two evaluations differ in classes, bins or samples.")
         return classwise_bounds(a) - classwise_bounds(b)
-    bounds_a, bounds_b = top_label_bounds(metric, [eval_a, eval_b], bins, seed)
+    bounds_a, bounds_b = top_label_bounds(metric, [eval_a, eval_b], bins, seed, values)
     return (bounds_a - bounds_b).widened(SMOOTH_WIDENING if metric in ("smce", "smece") else 1.0)
 
 

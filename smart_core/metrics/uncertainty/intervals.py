@@ -61,10 +61,11 @@ def interval(
     level: float = 0.95,
     seed: int = 0,
     floor: Floor | None = None,
+    value: float | None = None,
 ) -> Interval:
     """Return the interval of the population value of ece, adaece, cece, smce, smece, nll, brier or accuracy.
 
-    `floor` is the metric's noise floor for this evaluation, if it is known already.
+    `floor` and `value` are the metric's noise floor and its value for this evaluation, if they are known already.
 
     >>> from smart_core.metrics import Samples
     >>> found = interval("ece", Samples(confidence=[0.8] * 500, correct=[1] * 300 + [0] * 200))
@@ -81,7 +82,7 @@ def interval(
     elif metric in LOSS_BOUNDS:
         low, high = mean_interval(sample_losses(metric, evaluation), level, LOSS_BOUNDS[metric])
     else:
-        low, high = _error_interval(metric, evaluation, bins, level, seed, floor)
+        low, high = _error_interval(metric, evaluation, bins, level, seed, floor, value)
     if metric == "cece":
         bins = evaluation.cells.bins
     return Interval(float(low), float(high), level, DESCRIPTIONS[metric].format(bins=bins))
@@ -108,7 +109,13 @@ def plug_in(metric: str, evaluation: Evaluated, bins: int) -> float:
 
 
 def _error_interval(
-    metric: str, evaluation: Evaluated, bins: int, level: float, seed: int, floor: Floor | None
+    metric: str,
+    evaluation: Evaluated,
+    bins: int,
+    level: float,
+    seed: int,
+    floor: Floor | None,
+    value: float | None,
 ) -> Range:
     """Return the interval of a calibration error.
 
@@ -120,12 +127,12 @@ def _error_interval(
     largest mean gap that the accuracy allows. So do all where few wrong answers are to be expected; they also reach
     down to the smallest.
     """
-    value = plug_in(metric, evaluation, bins)
+    value = plug_in(metric, evaluation, bins) if value is None else value
     if metric == "cece":
         cells, known = evaluation.cells, None
         bounds, expected = classwise_bounds(cells), float((cells.sum_p - cells.sum_p2).sum())
     else:
-        bounds = top_label_bounds(metric, [evaluation], bins, seed)[0]
+        bounds = top_label_bounds(metric, [evaluation], bins, seed, [value])[0]
         many = equal_width(evaluation, bins) if metric == "ece" else None
         if many is None:
             p, r = residuals(evaluation.confidence, evaluation.correct)

@@ -40,8 +40,13 @@ DRAWS = 500
 """Draws of the sampling noise: they settle the standard error to 3%."""
 
 
-def top_label_bounds(metric: str, evaluations: Sequence[Evaluated], bins: int, seed: int) -> list[Bounds]:
-    """Return the bounds of a metric for evaluations of the same samples, with the noise that they share."""
+def top_label_bounds(
+    metric: str, evaluations: Sequence[Evaluated], bins: int, seed: int, values: Sequence[float] | None = None
+) -> list[Bounds]:
+    """Return the bounds of a metric for evaluations of the same samples, with the noise that they share.
+
+    `values` are those of the metric, if they are known already.
+    """
     check_bins(bins)
     many = equal_width(evaluations[0], bins) if metric == "ece" and len(evaluations) == 1 else None
     if many is not None:
@@ -58,8 +63,10 @@ def top_label_bounds(metric: str, evaluations: Sequence[Evaluated], bins: int, s
     normals = correlated_normals(joint_covariance(parts), DRAWS, np.random.default_rng(seed))
     columns = np.split(normals, np.cumsum([part.cells for part in parts])[:-1], axis=1)
     result = []
-    for (p, a), part, own in zip(pairs, parts, columns, strict=True):
-        value = smce(p, a) if metric == "smce" else smece(p, a) if metric == "smece" else None
+    for number, (part, own) in enumerate(zip(parts, columns, strict=True)):
+        value = None if values is None else values[number]
+        if value is None and metric in ("smce", "smece"):
+            value = (smce if metric == "smce" else smece)(*pairs[number])
         result.append(bounds_of_cells(metric, part, own, value))
     return result
 
