@@ -15,6 +15,8 @@ from smart_core.data.roles.names import role_of, split_of, without_role_and_spli
 
 Path = tuple[str, ...]
 
+_RANK_FIRST = re.compile(r"^(?:rank|shard|part|chunk|batch|worker|gpu|node)[_.\-]?(\d{1,9})[_.\-](.+)$")
+"""The number of a piece in front of its name: `rank0_logits`, `shard-02-labels`."""
 _SHARD = re.compile(r"(?:^|[_.\-])(rank|shard|part|chunk|batch|worker|gpu|node)?[_.\-]?(\d{1,9})(?:[_\-]of[_\-]\d+)?$")
 """The number at the end of a name: `logits_00`, `predictions_rank3`, `shard_2`, `data-00000-of-00008`."""
 _RUNS = {
@@ -43,6 +45,8 @@ def shard_of(stem: str) -> tuple[str, int | None]:
     """
     if found := _PART.match(stem):
         return "part", int(found[1])
+    if found := _RANK_FIRST.match(stem):
+        return found[2], int(found[1])
     found = _SHARD.search(stem)
     name = found and (stem[: found.start()] or found[1])
     if found and name and not _RUNS & {*words(name)[-1:]}:
@@ -70,12 +74,14 @@ def experiments(paths: Sequence[Path], bundles: bool) -> dict[str, list[int]]:
     for key in places.keys() - found.keys():
         shared[key[0]] += places[key]
     in_folder = Counter(folder for folder, _ in found)
-    return {
-        "/".join(part for part in (*folder, rest if in_folder[folder] > 1 or not folder else "") if part): sorted(
-            [*places[folder, rest], *(place for n in range(len(folder) + 1) for place in shared.get(folder[:n], ()))]
-        )
-        for folder, rest in found
-    }
+    named = {}
+    for folder, rest in found:
+        own = places[folder, rest]
+        name = "/".join(part for part in (*folder, rest if in_folder[folder] > 1 or not folder else "") if part)
+        if not name and len(found) > 1:  # beside others, one whose names say no more than a role is called by that
+            name = shard_of(paths[next(place for place in own if scores[place])][-1])[0]
+        named[name] = sorted([*own, *(place for n in range(len(folder) + 1) for place in shared.get(folder[:n], ()))])
+    return named
 
 
 def _item(path: Path) -> tuple[Path, str, str | None]:

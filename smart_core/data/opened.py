@@ -30,7 +30,7 @@ class OpenedFiles:
         for file in listed:
             paths = list(file.unread or {})
             short = [tuple(str(part)[:MAX_CHARACTERS] for part in path) for path in paths]
-            for group, places in experiments(short, bundles=False).items():
+            for group, places in (experiments(short, bundles=False) or {"": []}).items():
                 self._listed.setdefault(group, []).append((file, [paths[place] for place in places]))
         if len(listed) > 1:  # an experiment is in all of them, unless they are pieces or parts of one
             whole = {group: choice for group, choice in self._listed.items() if len(choice) == len(listed)}

@@ -165,10 +165,11 @@ def _of_folder(
         raise LogitFileError(f"holds more than {MAX_FILES:,} files", "name the files that are needed", file=folder)
     stores = {path[:-1] for path, _ in found if path[-1] in STORE_MARKS}
     roots = {path for path in stores if not any(path[:n] in stores for n in range(len(path)))}
+    also = () if any(_may_hold_logits(path) for path, _ in found) else (".txt",)  # of numpy.savetxt, or a README
     files = []
     for path, content in found:
         root = next((path[:n] for n in range(len(path)) if path[:n] in roots), None)
-        if root is None and not (given or _may_hold_logits(path)):
+        if root is None and not (given or _may_hold_logits(path, also)):
             continue
         own = [printable(part) for part in path]
         store = 0 if root is None else len(path) - len(root)
@@ -185,10 +186,10 @@ def _of_folder(
     return files
 
 
-def _may_hold_logits(path: tuple[str, ...]) -> bool:
+def _may_hold_logits(path: tuple[str, ...], also: tuple[str, ...] = ()) -> bool:
     name = path[-1]
     hidden = any(part.startswith((".", "_")) for part in path)
-    return not hidden and name not in _OTHER_FILES and extension_of(name) in EXTENSIONS
+    return not hidden and name not in _OTHER_FILES and extension_of(name) in (*EXTENSIONS, *also)
 
 
 def by_experiment(files: Sequence[GivenFile]) -> dict[str, list[GivenFile]]:

@@ -74,9 +74,10 @@ class Comparison(Result):
 
     @cached_property
     def recommended(self) -> Recommendation | None:
-        """The method to deploy, and how every method compares with the model; None without evaluations to compare."""
+        """The method to deploy, and how each compares with the model; None without a calibrator that was evaluated."""
         try:
-            return recommend(self) if any(row.evaluations for row in self.available.values()) else None
+            fitted = any(row.evaluations for id, row in self.available.items() if id != "vanilla")
+            return recommend(self) if fitted else None
         except SmartError:  # a test that cannot be made must not cost the finished fits
             return None
 

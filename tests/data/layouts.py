@@ -94,6 +94,7 @@ def experiments() -> dict[str, Any]:
     return arrays
 
 
+RANKED = np.argsort(-P, axis=1)
 IMAGES = np.array([f"n{i:05d}.JPEG" for i in range(ROWS)])
 LAYOUTS: dict[str, Layout] = {
     "labels and confidence": sure(
@@ -108,6 +109,15 @@ LAYOUTS: dict[str, Layout] = {
     "confidence and correct": sure("a.csv", csv(confidence=CONFIDENCE, correct=HIT.astype(int))),
     "confidence and correct, other names": sure(
         "a.tsv", csv("\t", id=IMAGES, is_correct=np.where(HIT, "yes", "No"), verbalized_confidence=CONFIDENCE)
+    ),
+    "detections": sure(
+        "detections.jsonl",
+        json_lines([{"image_id": i, "bbox": [1.5, 2.0, 3.0, 4.0 + i], "score": c, "is_tp": int(h)}
+                    for i, (c, h) in enumerate(zip(CONFIDENCE.tolist(), HIT, strict=True))])
+    ),
+    "the likeliest three classes": sure(
+        "top.csv", csv(file=IMAGES, label=37 * TRUE, **{f"pred_{r + 1}": 37 * RANKED[:, r] for r in range(3)},
+                       **{f"prob_{r + 1}": np.take_along_axis(P, RANKED, axis=1)[:, r] for r in range(3)})
     ),
     "an HDF5 benchmark": Layout({"benchmark.h5": hdf5(experiments())}, group="cifar10/vit"),
     "an HDF5 file": scores("a.h5", hdf5({"logits": Z, "targets": TRUE})),
@@ -127,6 +137,11 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "numbered arrays": Layout(
         {f"{name}_{i:02d}.npy": npy(array[rows]) for i, rows in enumerate(PIECES)
+         for name, array in (("logits", Z), ("labels", TRUE))},
+        folder=True,
+    ),
+    "arrays with the rank in front": Layout(
+        {f"rank{i}_{name}.pt": torch_bytes(torch.from_numpy(array[rows])) for i, rows in enumerate(PIECES)
          for name, array in (("logits", Z), ("labels", TRUE))},
         folder=True,
     ),
@@ -215,6 +230,20 @@ SCORES: dict[str, tuple[str, bytes]] = {
     "groups two deep": ("a.h5", hdf5({f"cifar10/vit/{side}/{name}": array[rows]
                                       for side, rows in (("val", V), ("test", T))
                                       for name, array in (("logits", Z), ("labels", TRUE))})),
+    "lists of batches": ("a.pt", torch_bytes(
+        {name: [torch.from_numpy(array[i : i + 64]) for i in range(0, ROWS, 64)]
+         for name, array in (("logits", Z), ("labels", TRUE))})),
+    "a pair of lists of batches": ("a.pt", torch_bytes(
+        tuple([torch.from_numpy(array[i : i + 64]) for i in range(0, ROWS, 64)] for array in (Z, TRUE)))),
+    "lists of rows": ("a.pkl", pickle.dumps({"logits": list(Z), "labels": list(TRUE)})),
+    "a pair per sample": ("a.pkl", pickle.dumps([(z, int(y)) for z, y in zip(Z, TRUE, strict=True)])),
+    "lists in cells": ("a.csv", csv(label=TRUE, logits=[str(z.tolist()) for z in Z])),
+    "lists in cells, as NumPy writes them": ("a.csv", csv(label=TRUE, probs=[str(p) for p in P])),
+    "labels by letter": ("a.jsonl", json_lines(
+        [{"logprobs": np.log(p).tolist(), "answer": c} for p, c in zip(P, LETTERS[TRUE].tolist(), strict=True)])),
+    "a pipeline of transformers": ("a.jsonl", json_lines(
+        [{"scores": [{"label": NAMES[k], "score": float(p[k])} for k in order], "label": name}
+         for p, order, name in zip(P, RANKED, NAMES[TRUE].tolist(), strict=True)])),
     "xz": ("a.csv.xz", lzma.compress(csv(**{f"{k}": Z[:, k] for k in range(CLASSES)}, label=TRUE))),
 }  # fmt: skip
 """What is odd about a file of scores -> its name and content."""

@@ -312,7 +312,7 @@ def test_logged_samples(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.test.logits, PLAIN.test.logits - 5)
 
 
-@pytest.mark.parametrize("target", [2, [2], "2", " C", "C"])
+@pytest.mark.parametrize("target", [2, [2], "2", " C", "C", "(C)"])
 def test_targets_of_logged_samples(target: object) -> None:
     lines = json_lines([lm_eval_sample(i, target, Z[i] - 9) for i in range(20)])
     assert set(load(lines, name="samples_a.jsonl").test.labels.tolist()) == {2}
@@ -321,6 +321,8 @@ def test_targets_of_logged_samples(target: object) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"target": [1, 0]}, "sample 3 .* has several right choices; log a task with one"),
+        ({"filtered_resps": [["-3.2", "False"]]}, "holds a single log-likelihood"),
         ({"target": 7}, "sample 3 .* has the target '7', which is none of its 4 choices"),
         ({"filtered_resps": ["A"]}, "sample 3 .* holds generated text instead of a log-likelihood per choice"),
         ({"filtered_resps": None}, "generated text"),

@@ -12,7 +12,8 @@ import torch
 
 from smart_core.data import load as load_isolated
 from smart_core.errors import LogitFileError
-from tests.data.files import codes, npy, torch_bytes
+from tests.data.containers import json_lines
+from tests.data.files import codes, npy, npz, torch_bytes
 from tests.data.layouts import (
     ACCURACY,
     CLASSES,
@@ -121,6 +122,39 @@ def numbered(folder, stem: str, numbers, pieces=PIECES):
         content = csv(label=TRUE[rows], pred=PREDICTED[rows], conf=CONFIDENCE[rows])
         (folder / f"{stem}{number}.csv").write_bytes(content)
     return folder
+
+
+def test_one_that_only_says_its_role_is_chosen_by_it_beside_others(tmp_path):
+    for name, array in (("logits", Z), ("labels", TRUE), ("model", Z)):
+        (tmp_path / f"{name}.npy").write_bytes(npy(array))
+    with pytest.raises(LogitFileError, match="2 experiments: 'logits', 'model'"):
+        load(tmp_path)
+    assert accuracy(load(tmp_path, group="logits")) == ACCURACY
+
+
+def test_a_folder_of_text_files_alone(tmp_path):
+    np.savetxt(tmp_path / "logits.txt", Z)
+    np.savetxt(tmp_path / "labels.txt", TRUE, fmt="%d")
+    assert accuracy(load(tmp_path)) == ACCURACY
+
+
+def test_a_matrix_beside_labels_and_confidences_may_be_logits():
+    content = npz(out=Z, label=TRUE, confidence=CONFIDENCE, correct=HIT)
+    with pytest.raises(LogitFileError, match="several arrays could be the logits: 'out', 'confidence'"):
+        load(content, name="a.npz")
+
+
+def test_classes_that_a_row_lacks_are_not_nan():
+    content = json_lines([{"logits": [1.0, 2.0, None], "label": i % 2} for i in range(9)])
+    with pytest.raises(LogitFileError, match=r"NaN or infinity in 9 places.* or write -inf for the classes that a row"):
+        load(content, name="a.jsonl")
+
+
+def test_a_decimal_comma_below_a_first_row_of_whole_numbers():
+    rows = [f"{value:.4f};{int(hit)}".replace(".", ",") for value, hit in zip(CONFIDENCE, HIT, strict=True)]
+    data = load("\n".join(["confidence;correct", "1;1", *rows]).encode(), name="a.csv")
+    found = np.concatenate([data.validation.confidence, data.test.confidence])
+    np.testing.assert_allclose(np.sort(found), np.sort([1.0, *CONFIDENCE.round(4)]))
 
 
 def test_a_gap_between_numbered_files_is_told(tmp_path):

@@ -137,6 +137,13 @@ def test_nothing_beyond_noise_leaves_the_model_as_it_is() -> None:
     assert "deploy it unchanged" in found.reason
 
 
+def test_nothing_is_recommended_where_no_calibrator_could_be_fitted() -> None:
+    refused = MethodResult("ts", False, reason="needs logits")
+    ranked = comparison(MODEL, refused)
+    assert ranked.recommended is None
+    assert ranked.to_dict()["recommended"] is None
+
+
 def test_a_method_that_is_not_tied_with_the_best_is_not_recommended() -> None:
     found = sc.recommend(comparison(MODEL, row("ts", evaluation(0.88, 0.8), 1), row("smart", REPAIRED, 49)))
     assert found.method == "smart"

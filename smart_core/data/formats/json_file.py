@@ -15,7 +15,7 @@ from smart_core.data.formats.limits import Budget
 from smart_core.data.formats.lm_eval import is_sample, read_samples
 from smart_core.data.formats.nested import flatten
 from smart_core.data.formats.raw import RawFile, Source
-from smart_core.data.formats.records import table_of
+from smart_core.data.formats.records import is_scores_by_label, scores_by_label, table_of
 from smart_core.data.formats.text_table import decoded
 from smart_core.errors import LogitFileError
 
@@ -76,6 +76,8 @@ def _record(file: str, number: int, item: Any) -> dict[str, Any]:
 def _of_tree(raw: RawFile, budget: Budget, tree: Any, size: int) -> RawFile:
     if isinstance(tree, list) and tree and isinstance(tree[0], dict) and not _is_nested(tree):
         return _of_records(raw, budget, iter(tree))
+    if isinstance(tree, list) and tree and all(item and is_scores_by_label(item) for item in tree):
+        return table_of(raw, budget, map(scores_by_label, tree))
     if isinstance(tree, dict):
         samples = tree.get("samples")
         if isinstance(samples, dict) and len(samples) == 1:  # an older log of lm-evaluation-harness

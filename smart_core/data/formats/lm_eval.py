@@ -47,10 +47,13 @@ def read_samples(raw: RawFile, budget: Budget, records: Iterable[Any]) -> RawFil
         elif record.get("filter") != first_filter:
             continue  # the same question again, its answers extracted in another way
         choices = _choices(record)
-        if choices is None:
-            problem = "holds generated text instead of a log-likelihood per choice"
+        if choices is None or len(choices) < 2:
+            held = "generated text" if choices is None else "a single log-likelihood"
+            problem = f"holds {held} instead of a log-likelihood per choice"
             raise _problem(raw, number, problem, "log the samples of a multiple-choice task")
         target = _target(record, len(choices))
+        if target is None and isinstance(record["target"], list):
+            raise _problem(raw, number, "has several right choices", "log a task with one right choice per question")
         if target is None:
             shown = printable(str(record["target"]), 40)
             raise _problem(raw, number, f"has the target '{shown}', which is none of its {len(choices)} choices")
@@ -75,7 +78,7 @@ def _problem(raw: RawFile, number: int, problem: str, fix: str = "log the sample
 def _choices(record: Mapping[str, Any]) -> list[float] | None:
     """The log-likelihood of each choice; None where there are none."""
     found = next((record[name] for name in RESPONSES if name in record), None)
-    if not isinstance(found, list) or len(found) < 2:
+    if not isinstance(found, list) or not found:
         return None
     try:
         return [_likelihood(choice) for choice in found]
@@ -90,7 +93,7 @@ def _likelihood(choice: Any) -> float:
 
 
 def _target(record: Mapping[str, Any], choices: int) -> int | None:
-    """The index of the right choice: given as such, in a list, as text, or as the text of the choice."""
+    """The index of the right choice: given as such, in a list, as text, as a letter, or as the text of the choice."""
     target = record["target"]
     if isinstance(target, list) and len(target) == 1:
         target = target[0]
@@ -99,6 +102,9 @@ def _target(record: Mapping[str, Any], choices: int) -> int | None:
         matching = [number for number, text in enumerate(texts) if text == target.strip()]
         if len(matching) == 1 and len(texts) == choices:
             return matching[0]
+        letter = target.strip(" ().")
+        if len(letter) == 1 and "A" <= letter <= "Z":
+            return ord(letter) - ord("A") if ord(letter) - ord("A") < choices else None
         target = int(target) if target.strip().isdecimal() and len(target) < 6 else None
     if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < choices:
         return None

@@ -40,6 +40,8 @@ class _Walk:
 
     def visit(self, node: Any, path: ArrayPath, split: str | None) -> None:
         node = self.unwrap(node)
+        if path and (whole := self.of_arrays(node, path)) is not None:
+            node = whole
         if isinstance(node, np.ndarray):
             node = RawArray.of(self.file, path, node)
         if isinstance(node, RawArray):
@@ -63,39 +65,60 @@ class _Walk:
         else:
             children = [self.unwrap(child) for child in node]
             pairs = len(node) == 2 and split is None and all(isinstance(c, list | tuple | Mapping) for c in children)
+            if pairs and len({self.axes(child) for child in children} - {None}) == 2:
+                pairs = False  # the logits of every batch, and the labels
             for index, child in enumerate(children):
                 self.visit(child, (*path, index), ("val", "test")[index] if pairs else split)
 
     def columns(self, node: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
         """The columns of a list of records, one per sample: each key's values, arrays of equal length as a matrix.
 
-        Every record has a number or a word, such as the label, and no more than vectors beside it. Two records are
-        validation and test.
+        A record is a dict, or a tuple such as (logits, label). It has a number or a word, such as the label, and no
+        more than vectors beside it. Two records are validation and test.
         """
-        if len(node) < 3 or not all(isinstance(record, Mapping) and record.keys() == node[0].keys() for record in node):
+        keys = _keys(node[0])
+        if len(node) < 3 or not keys or any(_keys(record) != keys for record in node):
             return {}
-        self.count(len(node) * len(node[0]))
+        self.count(len(node) * len(keys))
         columns: dict[str, Any] = {}
         scalars = False
-        for key in node[0]:
+        for key in keys:
             column = [self.unwrap(record[key]) for record in node]
             shapes = {_shape(value) for value in column}
             if any(len(shape) > 1 for shape in shapes):
                 return {}
             scalars |= shapes <= {(), (1,)}
-            columns[str(key)] = self.joined(str(key), column)
+            columns[str(key)] = self.joined(str(key), column, batches=False) or column
         return columns if scalars else {}
 
-    def joined(self, key: str, column: list[Any]) -> Any:
-        """The arrays of one key as one; anything else as it is."""
+    def of_arrays(self, node: Any, path: ArrayPath) -> RawArray | None:
+        """A list of three or more arrays as one: batches, which the last may end early, or one array per sample."""
+        if not isinstance(node, list | tuple) or len(node) < 3:
+            return None
+        return self.joined(str(path[-1]), [self.unwrap(child) for child in node], batches=True)
+
+    def axes(self, node: Any) -> int | None:
+        """The number of axes of the arrays in such a list, from the first."""
+        first = self.unwrap(node[0]) if isinstance(node, list | tuple) and len(node) > 2 else None
+        return len(first.shape) if isinstance(first, np.ndarray | RawArray) else None
+
+    def joined(self, key: str, column: list[Any], batches: bool) -> RawArray | None:
+        """Arrays as one, if they can be batches or else are one per sample; None for anything else."""
         items = [RawArray.of("", (), value) if isinstance(value, np.ndarray) else value for value in column]
         arrays = [item.array for item in items if isinstance(item, RawArray) and item.array is not None]
-        if len(arrays) < len(column) or len({item.dtype for item in items}) > 1:
-            return column
+        if len(arrays) < len(column) or len({(item.dtype, len(item.shape)) for item in items}) > 1:
+            return None
         self.count(sum(array.size for array in arrays))
-        if len({array.shape for array in arrays}) == 1:
+        shapes, axes, kind = {array.shape for array in arrays}, arrays[0].ndim, items[0].kind
+        lengths = [array.shape[0] for array in arrays if axes]
+        batches &= len({*lengths[:-1]}) == 1 and lengths[-1] <= lengths[0]
+        if len(shapes) == 1 and (axes == 0 or (axes == 1 and kind == "f") or not batches):
             return RawArray.of("", (), np.stack(arrays), items[0].dtype)
-        return padded(self.budget, f"'{printable(key)}'", arrays) if arrays[0].dtype.kind == "f" else column
+        if batches and len({shape[1:] for shape in shapes}) == 1:
+            return RawArray.of("", (), np.concatenate(arrays), items[0].dtype)
+        if axes == 1 and kind == "f":
+            return RawArray.of("", (), padded(self.budget, f"'{printable(key)}'", [item.values for item in items]))
+        return None
 
     def is_matrix(self, node: list[Any] | tuple[Any, ...]) -> bool:
         """Whether the entries are rows of numbers, perhaps of unequal length; two of them are a pair of vectors."""
@@ -129,6 +152,11 @@ class _Walk:
         if self.entries < 0:
             problem = "repeats its lists until they are larger than the file"
             raise LogitFileError(problem, "save plain arrays", file=self.file)
+
+
+def _keys(record: Any) -> list[Any]:
+    """The keys of a dict, or the places of a tuple."""
+    return list(record) if isinstance(record, Mapping) else list(range(len(record))) if type(record) is tuple else []
 
 
 def _shape(node: Any) -> tuple[int, ...]:

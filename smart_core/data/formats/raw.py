@@ -33,7 +33,7 @@ ArrayPath = tuple[str | int, ...]
 
 _SAVE_PLAIN = "save it as a plain numeric array"
 _SAVE_OBJECTS = (
-    "save it again with a plain type: np.stack(rows) where the rows are arrays of equal length, "
+    "save it again with a plain type: np.stack(rows) where the rows are arrays, shorter ones filled up with -inf, "
     "else .astype(float), .astype(int) or .astype(str)"
 )
 _PROBLEMS = {

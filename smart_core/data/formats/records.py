@@ -67,10 +67,23 @@ def _fields(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             yield from ((f"{name}_{key}", item) for key, item in value.items() if isinstance(item, (*_NUMBERS, str)))
         elif isinstance(value, list):
-            if value and {type(item) for item in value} <= set(_NUMBERS):
+            kinds = {type(item) for item in value} - {type(None)}  # null becomes NaN
+            if kinds and kinds <= set(_NUMBERS):
                 yield name, np.array(value, dtype=np.float64)
+            elif kinds == {dict} and is_scores_by_label(value):
+                yield from scores_by_label(value, name).items()
         else:
             yield name, value
+
+
+def is_scores_by_label(value: Any) -> bool:
+    """Return whether a list holds {"label": ..., "score": ...} for each class, as a pipeline of transformers gives."""
+    return isinstance(value, list) and all(isinstance(v, dict) and v.keys() == {"label", "score"} for v in value)
+
+
+def scores_by_label(value: list[dict[str, Any]], name: str = "score") -> dict[str, Any]:
+    """Return {"score_cat": 0.1, ...} of such a list, whatever its order."""
+    return {f"{name}_{item['label']}": item["score"] for item in value if isinstance(item["score"], _NUMBERS)}
 
 
 def table_of(raw: RawFile, budget: Budget, records: Iterable[Mapping[str, Any]]) -> RawFile:

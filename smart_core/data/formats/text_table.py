@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import codecs
+import re
 from io import BytesIO
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pandas
 
-from smart_core.data.formats.limits import check_width, text_array
+from smart_core.data.formats.limits import Budget, check_width, text_array
+from smart_core.data.formats.ragged import padded
 from smart_core.data.formats.raw import Column, RawFile, Source
 from smart_core.data.logitset import Array, Notice
 from smart_core.errors import LogitFileError
@@ -17,6 +20,9 @@ from smart_core.formatting import plural, printable
 
 MAX_TEXT_COLUMNS = 1000
 """Labels, groups, splits and names are text; more columns of text would take minutes to read."""
+_LINES = 100
+"""Lines that are looked at to see whether numbers have a decimal comma."""
+_WITH_COMMA, _WITH_POINT = (re.compile(rf"[-+]?\d*{mark}\d+(?:[eE][-+]?\d+)?%?") for mark in (",", r"\."))
 
 
 def decoded(source: Source, notices: list[Notice]) -> bytes:
@@ -53,7 +59,7 @@ def read_text(source: Source) -> RawFile:
     if raw.has_header and not any(map(is_number, following)) and source.extension not in (".csv", ".tsv"):
         raise LogitFileError("is text, but not a table of numbers", "save the logits as csv or npz", file=source.name)
     options: dict[str, Any] = {"sep": separator, "header": 0 if raw.has_header else None, "low_memory": False}
-    if separator == ";" and "," in second and "." not in second:
+    if separator == ";" and _has_decimal_comma(data):
         options["decimal"] = ","
     if separator == " ":
         options["sep"] = r"\s+"
@@ -66,7 +72,7 @@ def read_text(source: Source) -> RawFile:
         raise LogitFileError(problem, "save the logits as numbers", file=source.name)
     for i, name in enumerate(names):
         if i not in arrays:
-            arrays[i] = _values(name, frame.iloc[:, i], 2 if raw.has_header else 1, raw)
+            arrays[i] = _values(name, frame.iloc[:, i], 2 if raw.has_header else 1, raw, len(data))
     raw.columns = [Column(name, arrays[i]) for i, name in enumerate(names)]
     return raw
 
@@ -131,7 +137,27 @@ def _cells(line: str, separator: str) -> list[str]:
     return [cell.strip().strip("\"'") for cell in parts]
 
 
-def _values(name: str, series: Any, first_line: int, raw: RawFile) -> Array:
+def _has_decimal_comma(data: bytes) -> bool:
+    """Return whether cells of the first lines are numbers with a decimal comma, and none has a point."""
+    lines = islice(BytesIO(data), _LINES)
+    cells = [cell for line in lines for cell in _cells(line.decode("utf-8", "replace"), ";")]
+    return any(map(_WITH_COMMA.fullmatch, cells)) and not any(map(_WITH_POINT.fullmatch, cells))
+
+
+def _lists(name: str, cells: list[str], raw: RawFile, size: int) -> Array | None:
+    """Return cells such as [0.1, 0.9] as rows of numbers, as pandas and NumPy write them; None if one is not."""
+    if not all(cell.startswith("[") and cell.endswith("]") for cell in cells):
+        return None
+    budget, label = Budget(raw.name, size), f"column '{printable(name)}'"
+    budget.charge(label, 8 * sum(cell.count(".") + cell.count(",") + 1 for cell in cells))
+    try:
+        rows = [np.array(cell[1:-1].replace(",", " ").split(), dtype=np.float64) for cell in cells]
+    except ValueError:
+        return None
+    return np.stack(rows) if len({len(row) for row in rows}) == 1 else padded(budget, label, rows)
+
+
+def _values(name: str, series: Any, first_line: int, raw: RawFile, size: int) -> Array:
     """Return the column as numbers, or as text if most of it is; raise if a few cells among numbers are words."""
     if pandas.api.types.is_numeric_dtype(series) or pandas.api.types.is_bool_dtype(series):
         return np.asarray(series)
@@ -142,4 +168,6 @@ def _values(name: str, series: Any, first_line: int, raw: RawFile) -> Array:
         cell = f"line {row + first_line}, column '{printable(name)}' holds '{printable(str(series.iloc[row]))}'"
         fix = f"correct or remove {plural(int(stray.sum()), 'such row')}"
         raise LogitFileError(f"{cell}, which is not a number", fix, file=raw.name)
-    return text_array(series.fillna("").astype(str).tolist(), raw.name, f"column '{printable(name)}'", raw.notices)
+    cells = series.fillna("").astype(str).tolist()
+    rows = _lists(name, cells, raw, size)
+    return text_array(cells, raw.name, f"column '{printable(name)}'", raw.notices) if rows is None else rows

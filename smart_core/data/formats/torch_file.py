@@ -113,7 +113,7 @@ class Tensors:
         return Interpreter(stream, self.file, table, self.storage).run()
 
     def raw_file(self, tree: Any, size: int) -> RawFile:
-        """Return the arrays of what a pickle of `size` bytes built."""
+        """Return the arrays of what the pickle in a file of `size` bytes built."""
         raw = flatten(tree, self.file, size, lambda n: n.array if isinstance(n, Tensor) else unwrap(n))
         other = first_few(sorted(printable(device, 20) for device in self.devices if device != "cpu"))
         if other:
@@ -132,14 +132,14 @@ def read_torch_legacy(source: Source) -> RawFile:
 
 
 def torch_zip_tree(source: Source) -> tuple[Tensors, Any, int]:
-    """Return the tensors of a file that torch.save wrote, what its pickle builds, and the bytes of that pickle."""
+    """Return the tensors of a file that torch.save wrote, what its pickle builds, and the bytes of the file."""
     archive = open_zip(source.name, source.data)
     names = archive.namelist()
     prefix = next(name for name in names if name.endswith("data.pkl")).removesuffix("data.pkl")
     big = f"{prefix}byteorder" in names and unzip(archive, f"{prefix}byteorder") == b"big"
     tensors = Tensors(source.name, ">" if big else "<", lambda s: unzip(archive, f"{prefix}data/{s.key}"))
     program = bytes(unzip(archive, f"{prefix}data.pkl"))
-    return tensors, tensors.run(BytesIO(program)), len(program)
+    return tensors, tensors.run(BytesIO(program)), len(source.data)
 
 
 def torch_legacy_tree(source: Source) -> tuple[Tensors, Any, int]:

@@ -302,7 +302,7 @@ def _parts(
         items.append(item)
         texts.append(flat_labels(item, notices))
     classes = next(iter(filled.values())).classes
-    coded, _ = text_to_codes(items, texts, None)
+    coded, _ = text_to_codes(items, texts, None, classes, notices)
     coded = zero_based(items, coded, classes, labels_start_at, notices)
     probabilities = _are_probabilities(next(iter(filled.values())), values, notices)
     parts: dict[str | None, LazyPart] = {}

@@ -90,7 +90,7 @@ def _numbers(item: RawArray) -> Array:
 
 
 def _is_logarithm(item: RawArray) -> bool:
-    return bool({"log", "logprob", "logprobs"} & {*words(str(item.path[-1:]))})
+    return bool({"log", "ln", "logprob", "logprobs"} & {*words(str(item.path[-1:]))})
 
 
 def _is_number(word: str) -> bool:

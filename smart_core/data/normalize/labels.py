@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 import numpy as np
 
@@ -69,14 +70,23 @@ def flat_labels(item: RawArray, notices: list[Notice]) -> Array:
 
 
 def text_to_codes(
-    items: Sequence[RawArray], labels: list[Array], names: tuple[str, ...] | None
+    items: Sequence[RawArray],
+    labels: list[Array],
+    names: tuple[str, ...] | None,
+    classes: int,
+    notices: list[Notice],
 ) -> tuple[list[Array], tuple[str, ...] | None]:
-    """Return text labels as indices into the class names; digits as text need no names."""
+    """Return text labels as indices into the class names; digits as text need no names, nor do A, B, C, ..."""
     if all(values.dtype.kind != "U" for values in labels):
         return labels, names
     stripped = [clean_text(np.char.strip(values.astype(np.str_))) for values in labels]
     if all(np.all(np.char.isdecimal(values)) and np.char.str_len(values).max() < 10 for values in stripped):
         return [values.astype(np.int64) for values in stripped], names
+    letters = tuple(ascii_uppercase[:classes])
+    if names is None and 1 < classes <= len(ascii_uppercase) and all(np.isin(v, letters).all() for v in stripped):
+        text = f"{items[0].file}: the labels A to {letters[-1]} are used as the classes 0 to {classes - 1}."
+        notices.append(Notice("letter_labels", text))
+        names = letters
     if names is None:
         word = printable(str(stripped[0][0]))
         problem = f"holds text such as '{word}', and no class names say which class is which"

@@ -142,10 +142,13 @@ def _raise_invalid(item: RawArray, scores: Array, absent: bool = False) -> None:
                 first = (start + row, column)
             count += int(np.count_nonzero(bad))
         if count:
+            fixes = [fix]
             if np.isneginf(float(scores[first])):
-                fix = "write a finite number such as -1e4 for masked classes"
+                fixes = ["write a finite number such as -1e4 for masked classes"]
+            elif np.isnan(float(scores[first])) and absent:
+                fixes.append("write -inf for the classes that a row does not have")
             where = f"the first at row {first[0]}, column {first[1]} (counted from 0)"
-            raise item.error(f"holds {what} in {plural(count, 'place')}, {where}", fix)
+            raise item.error(f"holds {what} in {plural(count, 'place')}, {where}", *fixes)
 
 
 def oriented(

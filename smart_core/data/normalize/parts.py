@@ -67,7 +67,7 @@ def parts_of(
     classes = _class_count(score_items, scores)
     names_item = assigned.shared.get("class_names")
     names = extras.class_names_of(names_item, max(classes, 2), notices) if names_item is not None else None
-    labels, names = text_to_codes(label_items, labels, names)
+    labels, names = text_to_codes(label_items, labels, names, classes, notices)
     if classes == 1:
         labels = binary(score_items[0], labels, options.labels_start_at, notices)
     else:

@@ -20,6 +20,7 @@ _INDEX_NAMES = frozenset({"", "index", "id", "idx", "row", "sample", "sample_id"
 _WITHOUT_MEANING = frozenset({"", "__index_level_0__"})
 """Names of row numbers that pandas adds on its own."""
 _NUMBERED = re.compile(r"(.*?)[_ .\-\[(]*(\d+)[\])]*")
+_RANKED = re.compile(r"(.*?)(\d+)(.*)")
 _OF_CLASS = re.compile(
     r"(?:logits?|(?:log_?)?(?:probs?|probabilit(?:y|ies)|likelihoods?)|probas?|scores?|outputs?|softmax|p|z)"
     r"(?:[_ .:\-](.+)|[(\[](.+)[)\]])",
@@ -79,10 +80,45 @@ def _add(raw: RawFile, name: str, values: Array, role: str | None) -> None:
 
 def _confidences(columns: Sequence[Column], raw: RawFile) -> list[Candidate] | None:
     """Return the columns with their roles if the table holds a confidence per row and no column per class."""
-    if _score_columns(columns):
+    ranks = _roles_of_ranks(columns)
+    if not ranks and _score_columns(columns):
         return None
-    arrays = [RawArray.of(raw.name, (c.name,), c.values) for c in columns if c.name not in _WITHOUT_MEANING]
-    return as_confidences([Candidate(array, WHOLE, role_of(str(array.path[0]))) for array in arrays])
+    return as_confidences(
+        [
+            Candidate(RawArray.of(raw.name, (c.name,), c.values), WHOLE, ranks.get(c.name) or role_of(c.name))
+            for c in columns
+            if c.name not in _WITHOUT_MEANING
+        ]
+    )
+
+
+def _roles_of_ranks(columns: Sequence[Column]) -> dict[str, str]:
+    """Return the roles of the columns that hold the few most likely classes of each row and their scores, if any do.
+
+    Such are `pred_1, prob_1, pred_2, prob_2, ...` and `top1_class, top1_conf, ...`: a number counts the ranks, the
+    classes of a row differ, and the scores do not rise. The first of each are the prediction and its confidence.
+    """
+    ranks: dict[tuple[str, str], list[Column]] = {}
+    for column in columns:
+        if found := _RANKED.fullmatch(column.name):
+            ranks.setdefault((found[1], found[3]), []).append(column)
+    several = [own for own in ranks.values() if len(own) > 1]
+    scores = [own for own in several if all(c.values.dtype.kind == "f" for c in own) and _never_rise(own)]
+    classes = [own for own in several if all(_is_count(c) or c.values.dtype.kind in "US" for c in own) and _differ(own)]
+    if len(scores) != 1 or len(classes) != 1 or len(scores[0]) != len(classes[0]):
+        return {}
+    others = {c.name: METADATA_ROLE for c in (*scores[0], *classes[0])}
+    return others | {scores[0][0].name: "confidence", classes[0][0].name: "prediction"}
+
+
+def _never_rise(columns: Sequence[Column]) -> bool:
+    matrix = _matrix([*columns])
+    return bool(np.all((matrix >= 0) & (matrix <= 1)) and np.all(np.diff(matrix, axis=1) <= 0))
+
+
+def _differ(columns: Sequence[Column]) -> bool:
+    first = columns[0].values
+    return all(c.values.dtype.kind == first.dtype.kind and not np.any(c.values == first) for c in columns[1:])
 
 
 def _score_columns(columns: Sequence[Column]) -> list[Column]:

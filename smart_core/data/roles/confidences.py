@@ -29,12 +29,16 @@ def as_confidences(own: Sequence[Candidate]) -> list[Candidate] | None:
     """Return the candidates of one split with the roles of a set of confidences, or None if they are none.
 
     Such a set has no logits, but a vector named confidence (or one of scores), and either one that says whether the
-    prediction is correct, or the true and the predicted labels.
+    prediction is correct, or the true and the predicted labels. A matrix without a name that says logits may be beside
+    them, such as the boxes of a detector, if no array is named as labels.
     """
-    if any(not is_vector(c.array) and c.role in (None, "logits") and could_be_scores(c.array) for c in own):
+    matrices = {c.role for c in own if not is_vector(c.array) and could_be_scores(c.array)}
+    if "logits" in matrices:
         return None
     vectors = [c for c in own if is_vector(c.array) and c.array.array is not None]
     correct, label = _best(vectors, "correct"), _best(vectors, "labels")
+    if None in matrices and (label or not correct):
+        return None
     if correct and label and _name(label[0]) in _ANSWERS:
         label = []  # whose answer it is, the name does not say
     named = [c for c in vectors if c.role == "logits"]

@@ -22,10 +22,10 @@ ROLE_NAMES: dict[str, list[str]] = {
             "logprob log_probs log_prob log_probabilities log_probability log_likelihoods log_likelihood loglikelihoods"
         ),
         "labels": (
-            "labels label targets target ground_truth groundtruth y_true ytrue true_labels true_label truth gt y ys "
-            "class class_label class_id true_class true_classes gold gold_label gold_labels gold_answer actual actuals "
-            "actual_label expected expected_label reference correct_label correct_class correct_answer true_answer "
-            "answer_key answer answers"
+            "labels label targets target ground_truth groundtruth y_true ytrue true_labels true_label truth true gt y "
+            "ys class class_label class_id true_class true_classes gold gold_label gold_labels gold_answer actual "
+            "actuals actual_label expected expected_label reference correct_label correct_class correct_answer "
+            "true_answer answer_key answer answers"
         ),
         "features": "features feature feats feat embeddings embedding penultimate representations",
         "head_weight": "head_weight head_weights head_w fc_weight classifier_weight linear_weight",
@@ -40,8 +40,8 @@ ROLE_NAMES: dict[str, list[str]] = {
             "certainty top1_prob top1_score top_prob top_score pred_prob predicted_prob predicted_probability p"
         ),
         "correct": (
-            "correct is_correct iscorrect correctness hit hits is_hit is_right right acc accuracy accuracies tp "
-            "true_positive matched is_match exact_match"
+            "correct is_correct iscorrect correctness corrects hit hits is_hit is_right right acc accs accuracy "
+            "accuracies tp is_tp true_positive matched is_match exact_match"
         ),
         "prediction": (
             "predicted_label predicted_labels pred_label pred_labels predicted predicted_class predicted_classes "
@@ -66,7 +66,7 @@ _RANK = {name: rank for names in ROLE_NAMES.values() for rank, name in enumerate
 _DISTINCTIVE = {
     *("confidence", "conf", "certainty", "correct"),
     *(name for role in ("logits", "labels", "features") for name in ROLE_NAMES[role] if len(name) > 3),
-} - {"class", "actual", "expected", "reference", "answer", "answers"}
+} - {"class", "true", "actual", "expected", "reference", "answer", "answers"}
 """Words that decide the role of a longer name (`resnet50_c10_logits`); short words are too ambiguous."""
 _SPLIT_WORDS = sorted(frozenset(LOOSE_SPLIT_NAMES).union(*SPLIT_NAMES.values()), key=len, reverse=True)
 
