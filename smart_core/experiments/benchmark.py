@@ -37,6 +37,7 @@ from smart_core.experiments.cost import evaluation_seconds, fit_seconds
 from smart_core.experiments.method_result import changed_settings, fit_key
 from smart_core.experiments.running import Fit, Settings, check_count, failure, fit_method, seeds_for, unavailable
 from smart_core.experiments.streaming import evaluate_all, evaluate_one, passes
+from smart_core.metrics.summed import SummedEvaluation
 from smart_core.metrics.uncertainty import holm, noise_floor, paired_difference
 from smart_core.progress import CancelToken, Progress, Run, attempt
 
@@ -218,15 +219,17 @@ def _splits(data: LogitSet, splits: int) -> list[LogitSet]:
 
 def _info(splits: Sequence[LogitSet], bins: int) -> SetInfo:
     data = splits[0]
-    model = evaluate_one(get("vanilla").fit_part(data.validation), data.test, classwise=False)
+    model = evaluate_one(get("vanilla").fit_part(data.validation), data.test, bins=bins, classwise=False)
+    summed = isinstance(model, SummedEvaluation)
+    floor = model.floor("ece") if isinstance(model, SummedEvaluation) else noise_floor("ece", model, bins=bins)
     return SetInfo(
         data.classes,
         len(data.validation),
         len(data.test),
-        float(model.correct.mean()),
-        float(model.confidence.mean() - model.correct.mean()),
-        math.nan if model.margin is None else float(model.margin.std()),
-        noise_floor("ece", model, bins=bins).q95,
+        model.metric("accuracy", bins),
+        model.metric("over", bins) - model.metric("under", bins),
+        math.nan if summed or model.margin is None else float(model.margin.std()),
+        floor.q95,
         tuple(each.content_hash for each in splits),
     )
 
@@ -324,8 +327,8 @@ def _fit(data: LogitSet, task: _Task, run: Run | None = None) -> tuple[Record, E
 
 def _record(task: _Task, fit: Fit, evaluation: Evaluation) -> tuple[Record, Evaluation | None]:
     about = task.about
-    values = {name: metric.value(evaluation, about.bins) for name, metric in METRICS.items()}
-    first = about.seed == 0 and task.split == 0
+    values = {name: evaluation.metric(name, about.bins) for name in METRICS}
+    first = about.seed == 0 and task.split == 0 and not isinstance(evaluation, SummedEvaluation)
     record = replace(about, metrics=values, seconds=fit.seconds, parameters=fit.calibrator.parameters)
     return record, evaluation if first else None
 

@@ -103,6 +103,9 @@ def test_very_many_rows_are_compared_by_sums(data: sc.LogitSet, whole: sc.LogitS
         assert np.isnan(other.mean("aurc"))
     assert "keeps sums" in " ".join(found.notices)
     assert json.dumps(found.to_dict())
+    made = sc.benchmark({"lazy": data, "memory": whole}, "vanilla,ts", seeds=1)
+    one, other = (made.cells[name]["ts"].values["adaece"] for name in ("lazy", "memory"))
+    assert one == pytest.approx(other, abs=1e-6)
     grid = sc.sensitivity(data, sigmas=[0.05], deltas=[0.001], seeds=1, settings={"epochs": 5})
     assert np.isfinite(grid.mean("nll")).all()
 
