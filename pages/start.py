@@ -46,6 +46,9 @@ def show_contents() -> None:
         st.info(plain_text(notice.text))
     if key in session.current().datasets and any(loading.button_fix(notice) for notice in data.notices):
         note("To read it differently, upload the file again.")
+    if not data.test.in_memory:
+        file_review.say_in_place(data)
+        return
     types = {name: "text" if array.dtype.kind == "U" else str(array.dtype) for name, array in data.arrays()}
     file_review.show_arrays([ArrayInfo("", name, array.shape, types[name], name) for name, array in data.arrays()])
 

@@ -9,34 +9,42 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import streamlit as st
 
 import smart_core as sc
 from pages.shared import session, workspaces
+from pages.shared.components import plain_text
 from smart_core import figures
 from smart_core.analysis.diagnosis import Diagnosis, diagnose
 from smart_core.analysis.hardness import Hardness
 from smart_core.analysis.hardness import hardness as compute_hardness
-from smart_core.analysis.margin_groups import ConfidenceChange, MarginGroup, with_intervals
+from smart_core.analysis.margin_groups import ConfidenceChange, MarginGroup, equal_groups, with_intervals
 from smart_core.analysis.margin_groups import after_temperature_scaling as compute_after_temperature_scaling
 from smart_core.analysis.margin_groups import confidence_change as compute_confidence_change
-from smart_core.analysis.margin_groups import margin_edges as compute_margin_edges
 from smart_core.analysis.margin_groups import margin_groups as compute_margin_groups
-from smart_core.analysis.slices import Slice
+from smart_core.analysis.slices import Slice, columns_of
 from smart_core.analysis.slices import slices as compute_slices
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.analysis.temperature_curve import temperature_curve as compute_temperature_curve
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Array
+from smart_core.data.partition import partition
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
 from smart_core.experiments.model_pair import ModelPair, compare_models
+from smart_core.experiments.streaming import evaluate_one
 from smart_core.figures.chart import Chart
+from smart_core.formatting import plural
 from smart_core.metrics.bands import Band, accuracy_band
 from smart_core.metrics.confidence_cells import MANY
+from smart_core.progress import Run
+
+EVALUATING = "evaluation"
+"""Kind of the job that evaluates the model on shards."""
 
 
 def vanilla(data: sc.LogitSet) -> sc.Vanilla:
@@ -48,6 +56,8 @@ def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
     """Evaluate the uncalibrated model on test, without the slower classwise sums."""
     known = session.current().uncalibrated
     found = known.get(data.content_hash)
+    if found is None and isinstance(data.test, LazyPart):
+        _wait_for_rows(data)
     if found is None:
         # while jobs keep all cores busy, threads that wait for each other are many times slower than one
         with st.spinner("Evaluating the model"), one_thread():
@@ -56,6 +66,27 @@ def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
         if workspaces.is_saved() and len(found) < MANY:  # of more samples, it is computed again when they are opened
             known.save()
     return found
+
+
+def _wait_for_rows(data: sc.LogitSet) -> NoReturn:
+    """Say that a job evaluates the model on the rows of the shards, and start it; the page is drawn when it ends."""
+    here = session.current()
+    job = here.jobs.latest(EVALUATING, data.content_hash)
+    known = here.uncalibrated  # the job must not reference the session itself
+    if job is not None and not job.active:
+        st.error(plain_text(job.error or "Evaluating the model was cancelled."))
+        if not st.button("Evaluate the model", key="evaluate-model"):
+            st.stop()
+    if here.original is None and (job is None or not job.active):
+
+        def work(run: Run) -> None:
+            known.set_unsaved(data.content_hash, evaluate_one(vanilla(data), data.test, classwise=False, run=run))
+
+        here.jobs.start("Evaluate the model", work, kind=EVALUATING, data_hash=data.content_hash)
+        st.rerun()  # the sidebar is drawn before the page, and polls only once it has a job
+    shards = len(data.test.rows.shards) if isinstance(data.test, LazyPart) else 0
+    st.info(f"Every row of {plural(shards, 'shard')} is being read. The page appears when that is done.")
+    st.stop()
 
 
 def diagnosis(evaluation: sc.Evaluation, bins: int) -> Diagnosis:
@@ -144,7 +175,7 @@ def margin_edges(evaluation: sc.Evaluation, groups: int) -> list[float]:
 
 @st.cache_data(max_entries=64, show_spinner=False, scope="session")
 def _margin_edges(content_hash: str, groups: int, _evaluation: sc.Evaluation) -> list[float]:
-    return compute_margin_edges(_evaluation.margins, groups).tolist()
+    return equal_groups(_evaluation, groups).tolist()
 
 
 def confidence_change(before: sc.Evaluation, after: sc.Evaluation) -> ConfidenceChange:
@@ -189,7 +220,22 @@ def slices(data: sc.LogitSet, evaluation: sc.Evaluation, column: str, values: Ar
 
 @st.cache_resource(max_entries=64, show_spinner="Computing the slices", scope="session")
 def _slices(content_hash: str, column: str, bins: int, _evaluation: sc.Evaluation, _values: Array) -> list[Slice]:
-    return compute_slices(_evaluation, _values, bins)
+    return compute_slices(_evaluation, _values, bins, _groups(content_hash.partition(" ")[0], column, _values))
+
+
+@st.cache_resource(max_entries=8, show_spinner="Grouping the samples", scope="session")
+def _groups(content_hash: str, column: str, _values: Array) -> dict[str, Any]:
+    return partition(_values)
+
+
+def columns(data: sc.LogitSet) -> dict[str, Array]:
+    """Return the columns that the test part can be sliced by."""
+    return _columns(data.content_hash, data)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False, scope="session")
+def _columns(content_hash: str, _data: sc.LogitSet) -> dict[str, Array]:
+    return columns_of(_data.test, _data.class_names)
 
 
 def group_intervals(

@@ -200,7 +200,9 @@ def add_from_command_line() -> None:
         key = key_of(item.data)
         if key not in own:
             title, paths = _unique_title(item.data.name, key), tuple(map(os.path.abspath, item.files))
-            own.set_unsaved(key, LoadedDataset(item.data, title, {"whole": item.files}, item.options, paths))
+            own.set_unsaved(
+                key, LoadedDataset(item.data, title, {"whole": item.files}, item.options, paths, item.in_place)
+            )
 
 
 def add(
@@ -224,7 +226,8 @@ def add(
     if key not in own and len(own) == session.MAX_DATASETS:
         undo.remember(f"removal of {next(iter(own.values())).title}")
         st.session_state[session.REMOVED_DATASET] = next(iter(own.values())).title
-    own[key] = LoadedDataset(data, _unique_title(data.name, key), files, options, paths, in_folder=bool(paths))
+    in_place = not data.test.in_memory
+    own[key] = LoadedDataset(data, _unique_title(data.name, key), files, options, paths, in_place, bool(paths))
     select(key)
     return key
 

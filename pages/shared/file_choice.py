@@ -83,8 +83,15 @@ def choose_server_files() -> UploadedFiles | None:
     with st.expander("Files on the server", expanded=SERVER_FILES in st.session_state):
         listed = uploads.server_files(folder)
         names = st.multiselect("Files", listed, key="start-server", placeholder="One bundle, or logits and labels")
-        if st.button("Load", key="start-load", disabled=not names):
-            st.session_state[SERVER_FILES] = list(names)
+        pattern = st.text_input(
+            "Path or pattern",
+            key="start-pattern",
+            placeholder="tokens.parquet, or shards/*",
+            help="Below the server's folder. Files that match a pattern, logits and labels, are shards of one set that "
+            "stay where they are, as do files of more than 1 GB and large reduced sets.",
+        ).strip()
+        if st.button("Load", key="start-load", disabled=not names and not pattern):
+            st.session_state[SERVER_FILES] = [*names, *([pattern] if pattern else [])]
         if SERVER_FILES not in st.session_state:
             return None
         try:

@@ -15,8 +15,10 @@ import streamlit as st
 
 from pages.shared import datasets, loading, session, urls
 from pages.shared.components import plain_text
+from pages.shared.glossary import note
 from pages.shared.loading import ReadResult
 from pages.shared.uploads import UploadedFiles
+from smart_core import LogitSet
 from smart_core.data import ArrayInfo, Document
 from smart_core.data.logitset import Cure
 from smart_core.errors import LogitFileError
@@ -99,8 +101,17 @@ def show_data_set(result: ReadResult) -> None:
         used = ", ".join(f"{name}={value}" for name, value in result.options.items())
         st.caption(f"Read with {plain_text(used)}.")
         st.button("Detect automatically", key="start-understand", on_click=_read_again, args=(result.file_ids, {}))
+    if result.data is not None and not result.data.test.in_memory:
+        say_in_place(result.data)
+        return
     show_arrays(result.arrays)
     _role_form(result)
+
+
+def say_in_place(data: LogitSet) -> None:
+    """Say what stays in the files of a data set, and what a saved workspace has of it."""
+    rows = len(data.validation) + len(data.test)
+    note(f"The logits of {rows:,} rows stay in the files; a saved workspace has their paths, the fits and the results.")
 
 
 def _group_picker(result: ReadResult) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import smart_core as sc
 from pages.shared.uploads import MAX_FILES, UploadedFiles
 from smart_core.data import ArrayInfo, Document
+from smart_core.data.lazy.opening import open as open_shards
 from smart_core.data.logitset import Cure
 from smart_core.data.normalize.logits import THESE_ARE_LOGITS, THESE_ARE_PROBABILITIES
 from smart_core.data.roles.names import ROLES, ROW_ROLES
@@ -74,6 +75,8 @@ def read(
     arrays: list[ArrayInfo] = []
     groups: tuple[str, ...] = ()
     try:
+        if files.in_place:
+            return ReadResult(files.ids, options, arrays, open_shards(list(map(str, files.whole))))
         document = document_of(files)
         groups = tuple(document.groups)
         arrays = document.describe(options.get("roles"), options.get("group"))

@@ -13,6 +13,7 @@ from pages.shared import session, uploads
 from pages.shared.jobs import JobList
 from pages.shared.session import LeaderboardRow, LoadedDataset, Session, Split, Study
 from smart_core import LogitSet, load
+from smart_core.data.lazy.opening import open as open_shards
 from smart_core.errors import WorkspaceError
 from smart_core.experiments.benchmark_records import Record, RecordFile
 from smart_core.export.workspaces import Store, StoredDict
@@ -58,6 +59,7 @@ def session_of(store: Store, id: str, owner: str | None) -> Session:
 def _pack_dataset(own: LoadedDataset) -> dict[str, Any]:
     about = {"title": own.title, "files": {part: list(names) for part, names in own.files.items()}}
     place = {"paths": list(own.paths), "in_folder": own.in_folder, "content_hash": own.data.content_hash}
+    place["in_place"] = own.in_place
     return {**about, "options": own.options, "data": place if own.paths else own.data}
 
 
@@ -66,11 +68,14 @@ def _unpack_dataset(tree: Any, decode: Decode) -> LoadedDataset:
     if "paths" not in data:
         return LoadedDataset(lambda: decode(data), tree["title"], tree["files"], decode(tree["options"]))
     options, paths = decode(tree["options"]), tuple(data["paths"])
-    read = partial(_read_in_place, paths, options, data["in_folder"], data["content_hash"])
-    return LoadedDataset(read, tree["title"], tree["files"], options, paths, data["in_folder"])
+    in_place = data.get("in_place", False)
+    read = partial(_read_in_place, paths, options, data["in_folder"], data["content_hash"], in_place)
+    return LoadedDataset(read, tree["title"], tree["files"], options, paths, in_place, data["in_folder"])
 
 
-def _read_in_place(paths: tuple[str, ...], options: dict[str, Any], in_folder: bool, content_hash: str) -> LogitSet:
+def _read_in_place(
+    paths: tuple[str, ...], options: dict[str, Any], in_folder: bool, content_hash: str, in_place: bool
+) -> LogitSet:
     """Read the files of the server that a data set was read from before; they may be gone, or others, by now."""
     name = os.path.basename(paths[0])
     if in_folder:
@@ -78,7 +83,7 @@ def _read_in_place(paths: tuple[str, ...], options: dict[str, Any], in_folder: b
         if folder is None or not all(Path(path).is_relative_to(folder) for path in paths):
             raise WorkspaceError(f"{name} is no longer in the folder that this server offers; load the file again.")
         paths = tuple(str(uploads.server_file(folder, Path(path).relative_to(folder).as_posix())) for path in paths)
-    data = load(list(paths), **options)
+    data = open_shards(list(paths)) if in_place else load(list(paths), **options)
     if data.content_hash != content_hash:
         raise WorkspaceError(f"{name} has changed on the server since it was loaded; load the file again.")
     return data

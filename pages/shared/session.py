@@ -94,6 +94,8 @@ class LoadedDataset:
     """Arguments of `sc.load` that the user chose."""
     paths: tuple[str, ...] = ()
     """The files of the server that it was read from. A saved workspace reads them again and keeps no copy."""
+    in_place: bool = False
+    """Whether its logits stay in these files."""
     in_folder: bool = False
     """Whether they are in the folder that the server offers; if not, they were given on the command line."""
 
@@ -110,7 +112,8 @@ class LoadedDataset:
     @property
     def call(self) -> str:
         """The Python call that loads it: `sc.load("logits.npz")`."""
-        return load_call(self.files, self.options)
+        call = load_call(self.files, self.options)
+        return call.replace("sc.load(", "sc.open(", 1) if self.in_place else call
 
 
 @dataclass(frozen=True, eq=False)

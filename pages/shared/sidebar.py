@@ -124,6 +124,8 @@ def _job_list() -> None:
     jobs = list(session.current().jobs)
     shown = [job for job in jobs if job.active] + [job for job in jobs if not job.active][:MAX_FINISHED]
     if shown:
+        if opened.dask is not None:
+            st.markdown(f"[Dask's dashboard]({opened.dask})")
         with st.container(key="jobs"):
             for number, job in enumerate(shown):
                 _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)

@@ -7,13 +7,13 @@ import streamlit as st
 from pages.shared import cache, charts
 from pages.shared.components import plain_text
 from smart_core import Evaluation, LogitSet
-from smart_core.analysis.slices import columns_of, slices_verdict
+from smart_core.analysis.slices import slices_verdict
 from smart_core.figures import slice_dots
 
 
 def draw(data: LogitSet, evaluation: Evaluation, bins: int) -> None:
     """Ask for a column and draw the confidence and the accuracy of its slices; nothing without columns."""
-    columns = columns_of(data.test, data.class_names)
+    columns = cache.columns(data)
     if not columns:
         return
     st.subheader("By column")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 from smart_core.cli.dashboard import opened
 from smart_core.data.formats import EXTENSIONS
 from smart_core.data.formats.raw import MAX_CHARACTERS, extension_of
+from smart_core.data.lazy.opening import are_large, by_number
 from smart_core.data.source import Folder
 from smart_core.errors import LogitFileError
+from smart_core.formatting import printable
 
 FOLDER_VARIABLE = "SMART_DATA_FOLDER"
 """Environment variable: the folder of the server whose files users may open."""
@@ -50,6 +53,8 @@ class UploadedFiles:
     test: tuple[File, ...] = ()
     ids: tuple[str, ...] = ()
     """Identifies the files without reading them."""
+    in_place: bool = False
+    """Whether they are files of the server whose logits stay where they are."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """`whole`, `val` or `test` -> the names of its files in the Python call that loads them."""
 
@@ -66,7 +71,7 @@ class UploadedFiles:
 def from_browser(**parts: Sequence[Any]) -> UploadedFiles:
     """Return the uploads of `whole=`, or of `val=` and `test=`. Their bytes are not copied."""
     return UploadedFiles(
-        **{part: tuple((item.name, item.getvalue()) for item in items) for part, items in parts.items()},
+        **{part: tuple((item.name, item.getvalue()) for item in items) for part, items in parts.items()},  # type: ignore[arg-type]
         ids=tuple(f"{part} {item.file_id}" for part, items in parts.items() for item in items),
         names={
             part: tuple(PurePosixPath(item.name).name[:MAX_CHARACTERS] for item in items)
@@ -120,13 +125,26 @@ def dropped(*fields: str) -> bool:
 
 def from_server(folder: Path, names: Sequence[str]) -> UploadedFiles:
     """Return files of the server's folder, given by their paths relative to it."""
-    paths = tuple(server_file(folder, name) for name in names)
+    paths = tuple(path for name in names for path in _matching(folder, name))
     stats = [path.stat() for path in paths]
     return UploadedFiles(
         whole=paths,
         ids=tuple(f"{path} {stat.st_mtime_ns} {stat.st_size}" for path, stat in zip(paths, stats, strict=True)),
+        in_place=any(map(glob.has_magic, names)) or are_large(list(map(str, paths))),
         names={"whole": tuple(names)},
     )
+
+
+def _matching(folder: Path, name: str) -> list[Path]:
+    """The files that a path or a pattern below the folder means, in the order of their numbers."""
+    if not glob.has_magic(name) or (folder / name).is_file():
+        return [server_file(folder, name)]
+    if PurePosixPath(name).is_absolute() or ".." in PureWindowsPath(name).parts:
+        raise LogitFileError("That is not a pattern below the server's folder", "give one such as shards/*.npy")
+    found = sorted((path.relative_to(folder).as_posix() for path in folder.glob(name) if path.is_file()), key=by_number)
+    if not found:
+        raise LogitFileError(f"No file of the server's folder matches {printable(name, 200)}", "check the pattern")
+    return [server_file(folder, each) for each in found]
 
 
 def server_folder() -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
@@ -115,8 +115,12 @@ def columns_of(part: Part, class_names: Sequence[str] | None = None) -> dict[str
     return found
 
 
-def slices(evaluation: Evaluation, values: Array, bins: int = 15) -> list[Slice]:
+def slices(
+    evaluation: Evaluation, values: Array, bins: int = 15, groups: Mapping[str, IntArray] | None = None
+) -> list[Slice]:
     """The slices of an evaluation by a column (N,), as `smart_core.data.partition` groups its values.
+
+    `groups` are what it gives, if that is known.
 
     >>> import numpy as np, smart_core as sc
     >>> data = sc.simulate_set(500, 1000, 4, seed=0)
@@ -126,7 +130,7 @@ def slices(evaluation: Evaluation, values: Array, bins: int = 15) -> list[Slice]
     """
     if len(values) != len(evaluation):
         raise CalibrationError(f"The column has {len(values):,} values for {len(evaluation):,} samples.")
-    groups = partition(values)
+    groups = partition(values) if groups is None else groups
     known: Sequence[ConfidenceCells | None] = [None] * len(groups)
     if len(evaluation) >= MANY:
         member = np.empty(len(evaluation), dtype=np.int64)

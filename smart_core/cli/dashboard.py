@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from smart_core.cli import serving
-from smart_core.cli.arguments import add_reading
+from smart_core.cli.arguments import add_reading, add_scheduler
 from smart_core.cli.serving import Access
 from smart_core.cli.terminal import handling
 from smart_core.errors import LogitFileError, SmartError
@@ -52,6 +52,8 @@ class Given:
     data: LogitSet
     files: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    in_place: bool = False
+    """Whether the logits stay in the files."""
 
 
 @dataclass(eq=False)
@@ -64,6 +66,8 @@ class Opened:
     """Where workspaces are saved; without one they are in memory."""
     access: Access = field(default_factory=Access)
     """Who may enter."""
+    dask: str | None = None
+    """The page on which Dask shows its work, if jobs run there."""
 
 
 opened = Opened()
@@ -85,6 +89,10 @@ def add(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
     serving.add_arguments(parser)
+    parser.add_argument(
+        "--labels", nargs="+", metavar="FILE", help="labels of shards; the logits then stay in their files"
+    )
+    add_scheduler(parser)
     add_reading(parser)
 
 
@@ -96,13 +104,17 @@ def _port(text: str) -> int:
 
 def run(options: Namespace) -> None:
     """Serve the app until it is stopped. A file that cannot be read raises before the server starts."""
-    from smart_core.cli.inputs import reading
+    from smart_core.cli.inputs import on_scheduler, reading
     from smart_core.data.samples import APP, is_sample, located
 
     restart_with_malloc_settings()
     names = [file for file in options.files if is_sample(file)]
     opened.samples = [located(name).stem for name in names]
-    opened.sets = read([file for file in options.files if file not in names], **reading(options))
+    files = [file for file in options.files if file not in names]
+    if options.labels or (options.scheduler is not None and files):
+        opened.sets = [_in_place([*files, *(options.labels or [])])]
+    else:
+        opened.sets = read(files, **reading(options))
     shared = not is_loopback(options.host)
     port = free_port(options.host, options.port)
     opened.access = serving.access(options, shared, serving.folder_of(options))
@@ -117,7 +129,8 @@ def run(options: Namespace) -> None:
     flags += ["--logger.hideWelcomeMessage=true", "--server.showEmailPrompt=false"]
     sys.argv = ["streamlit", "run", str(APP / "dashboard_server.py"), *flags]
     # having shut down, uvicorn raises the signal again, which Streamlit would report as "Aborted!" with code 1
-    with handling(lambda *_: sys.exit(0), signal.SIGINT, signal.SIGTERM):
+    with on_scheduler(options) as workers, handling(lambda *_: sys.exit(0), signal.SIGINT, signal.SIGTERM):
+        opened.dask = None if workers is None else workers.link
         runpy.run_module("streamlit", run_name="__main__")
 
 
@@ -140,8 +153,21 @@ def restart_with_malloc_settings() -> None:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **MALLOC})
 
 
+def _in_place(files: list[str]) -> Given:
+    from smart_core.data.lazy.opening import open as open_shards
+
+    return Given(open_shards(files), tuple(files), in_place=True)
+
+
 def read(files: list[str], **options: Any) -> list[Given]:
-    """Read the files as one data set if they form one (logits and labels, validation and test), else one per file."""
+    """Read the files as one data set if they form one (logits and labels, validation and test), else one per file.
+
+    The logits of large files stay in them.
+    """
+    from smart_core.data.lazy.opening import are_large
+
+    if files and not options and are_large(files):
+        return [_in_place(files)]
     if len(files) < 2:
         return [_given([file], options) for file in files]
     found: list[Given] = []

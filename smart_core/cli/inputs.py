@@ -18,7 +18,7 @@ from smart_core.data.logitset import Head, LogitSet, Part
 from smart_core.data.normalize.parts import Unlabelled
 from smart_core.data.samples import is_sample
 from smart_core.errors import CalibrationError, LogitFileError
-from smart_core.experiments.executors import scheduler
+from smart_core.experiments.executors import Workers, scheduler
 from smart_core.experiments.running import available
 
 
@@ -119,15 +119,15 @@ def open_data(options: Namespace) -> LogitSet:
 
 
 @contextmanager
-def on_scheduler(options: Namespace) -> Iterator[None]:
+def on_scheduler(options: Namespace) -> Iterator[Workers | None]:
     """Read shards in this block where the options say; Dask's own dashboard is named on standard error."""
     if options.scheduler is None and options.scheduler_workers is None:
-        yield
+        yield None
         return
     with scheduler(options.scheduler or "threads", options.scheduler_workers) as workers:
         if workers.link:
             print(f"note: Dask's dashboard is at {workers.link}", file=sys.stderr)
-        yield
+        yield workers
 
 
 def load_data(options: Namespace, document: Document | None = None) -> LogitSet:

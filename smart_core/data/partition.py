@@ -63,11 +63,12 @@ def _different(values: Array) -> tuple[Array, Array, Array, Array]:
         return np.unique(values, return_index=True, return_inverse=True, return_counts=True)
     import pyarrow as pa
 
-    texts_of = pa.array(values)
-    if isinstance(texts_of, pa.ChunkedArray):  # more than 2 GB of text
-        return np.unique(values, return_index=True, return_inverse=True, return_counts=True)
-    found = texts_of.dictionary_encode()  # by hashing: sorting so many texts takes many times as long
-    member, texts = found.indices.to_numpy(), np.array(found.dictionary.to_pylist(), dtype=np.str_)
+    # by hashing: sorting so many texts takes many times as long
+    made = pa.array(values)  # in pieces, if the texts take more than 2 GB together
+    made = made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made])
+    pieces = made.dictionary_encode().unify_dictionaries().chunks
+    member = np.concatenate([piece.indices.to_numpy() for piece in pieces])
+    texts = np.array(pieces[0].dictionary.to_pylist(), dtype=np.str_)
     counts, first = np.bincount(member), np.arange(len(texts))  # the dictionary is in the order of first appearance
     order = np.argsort(texts)
     rank = np.empty_like(order)

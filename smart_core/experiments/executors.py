@@ -140,9 +140,16 @@ def _here() -> Iterator[Workers]:
 
 
 def in_order(
-    function: Callable[[Piece], Answer], pieces: Iterable[Piece], run: Run, words: str, total: int | None = None
+    function: Callable[[Piece], Answer],
+    pieces: Iterable[Piece],
+    run: Run,
+    words: str | Callable[[int], str],
+    total: int | None = None,
 ) -> Generator[Answer]:
-    """`function` of every piece, in order, each as soon as it is done; a few are submitted before their turn."""
+    """`function` of every piece, in order, each as soon as it is done; a few are submitted before their turn.
+
+    `words` say what is done, or do so by the number of pieces that are.
+    """
     done = 0
     with _here() as workers:
         waiting: deque[Any] = deque()
@@ -153,11 +160,12 @@ def in_order(
                     waiting.append(workers.executor.submit(function, piece))
                 if not waiting:
                     return
-                run.tick(done / (total or done + len(waiting)), words)
+                said = words if isinstance(words, str) else words(done)
+                run.tick(done / (total or done + len(waiting)), said)
                 looked = time.monotonic()
                 while not waiting[0].done():
                     wait([waiting[0]], timeout=TICK_EVERY)
-                    run.tick(done / (total or done + len(waiting)), words)
+                    run.tick(done / (total or done + len(waiting)), said)
                     if time.monotonic() - looked > REVIVE_EVERY:
                         workers.revive()
                         looked = time.monotonic()

@@ -8,6 +8,7 @@ top-1 confidence fit from the result and are evaluated on it, within `CONFIDENCE
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,10 +123,13 @@ def _reduced(piece: tuple[str | None, LazyPart]) -> pa.Table:
         ]
     columns = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     own = {} if part.group is None else {"group": part.group}
-    arrays = {name: _column(values) for name, values in {**columns, **own, **part.metadata}.items()}
-    if side is not None:
-        arrays[SPLIT] = pa.array([side] * len(part))
-    return pa.table(arrays)
+    splits = {} if side is None else {SPLIT: np.full(len(part), side)}
+    return table_of({**columns, **own, **part.metadata, **splits})
+
+
+def table_of(columns: Mapping[str, Array]) -> pa.Table:
+    """Columns, of which some are matrices, as a table."""
+    return pa.table({name: _column(values) for name, values in columns.items()})
 
 
 def _column(values: Array) -> pa.Array:

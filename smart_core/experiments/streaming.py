@@ -14,6 +14,8 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from smart_core.calibrators.base import Calibrator
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Part
@@ -60,7 +62,14 @@ def evaluate_all(
     kept = bins if classwise and part.classes <= CLASSWISE_UP_TO else None
     ranges = part.ranges(0, len(part))
     pieces = (part.span(rows.start, rows.stop) for rows in ranges)
-    words = f"reading {len(part):,} rows of {len(part.rows.shards):,} shards"
+    ends = np.cumsum([shard.rows for shard in part.rows.shards])
+
+    def words(done: int) -> str:
+        row = ranges[done].start if done < len(ranges) else len(part)
+        place = row if part.rows.index is None or row == len(part) else part.rows.index[row]
+        shard = int(np.searchsorted(ends, place, side="right"))
+        return f"{row:,} of {len(part):,} rows read, {min(shard, len(ends)):,} of {len(ends):,} shards"
+
     with closing(in_order(partial(_range, calibrators, kept, summed), pieces, run, words, len(ranges))) as results:
         for result in results:
             for whole, piece in zip(found, result, strict=True):

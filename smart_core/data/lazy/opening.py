@@ -32,6 +32,8 @@ ROUNDED = 1e-3
 """How far a row of probabilities may be from a sum of 1 to be taken for such."""
 LAZY_ABOVE = 1 << 30
 """Bytes of files above which the command line leaves the logits in them."""
+REDUCED_ABOVE = 1 << 26
+"""The same for the curves of reduced sets."""
 FIRST_ROWS = 64
 """Rows that are looked at to find out whether they are probabilities."""
 
@@ -155,11 +157,13 @@ def open_logits(source: Paths, values: str | None = None, share: tuple[int, int]
 
 
 def are_large(paths: Sequence[str]) -> bool:
-    """Whether files together take more than `LAZY_ABOVE` and all can be read by rows."""
+    """Whether files together are so large that they are left where they are, and all can be read by rows."""
     try:
         found = [path for path in _paths(list(paths)) if not is_url(path)]
-        readable = all(Path(path).suffix.lower() in READERS for path in found)
-        return readable and sum(Path(path).stat().st_size for path in found) > LAZY_ABOVE
+        size = sum(Path(path).stat().st_size for path in found)
+        if size <= REDUCED_ABOVE or not all(Path(path).suffix.lower() in READERS for path in found):
+            return False
+        return size > LAZY_ABOVE or tail_column(found[0]) is not None
     except (LogitFileError, OSError):  # loading says what is wrong
         return False
 
@@ -212,12 +216,12 @@ def _files(item: str | os.PathLike[str]) -> list[str]:
         found = [str(each) for each in path.iterdir() if each.suffix.lower() in READERS]
         if not found:
             raise LogitFileError("is a folder without shards", f"shards are {FORMATS}", file=name_of(text))
-        return sorted(found, key=_order)
+        return sorted(found, key=by_number)
     if glob.has_magic(text) and not path.exists():
         found = glob.glob(text, recursive=True)
         if not found:
             raise LogitFileError("no file matches this pattern", "check the path", file=printable(text, 200))
-        return sorted(found, key=_order)
+        return sorted(found, key=by_number)
     if not path.exists():
         raise LogitFileError(f"there is no such file ({printable(text, 200)})", "check the path", file=name_of(text))
     return [str(path)]
@@ -230,10 +234,10 @@ def _of_url(url: str) -> list[str]:
         if not glob.has_magic(url):
             return [url]
         filesystem, inner = fsspec.core.url_to_fs(url)
-        return sorted((filesystem.unstrip_protocol(path) for path in filesystem.glob(inner)), key=_order)
+        return sorted((filesystem.unstrip_protocol(path) for path in filesystem.glob(inner)), key=by_number)
 
 
-def _order(path: str) -> tuple[str, str, int, str]:
+def by_number(path: str) -> tuple[str, str, int, str]:
     """By folder, name without the number, and number: `logits_2` comes before `logits_10`."""
     stem, number = shard_of(stem_of(Path(path).name))
     return str(Path(path).parent), stem, -1 if number is None else number, path
