@@ -181,7 +181,7 @@ def _gaps(paths: Sequence[str]) -> list[str]:
     """What is missing of families of numbered files, if fewer numbers are missing than there are."""
     families: dict[tuple[str, str], dict[int, str]] = {}
     for path in paths:
-        folder, stem, number, _ = _order(path)
+        folder, stem, number, _ = by_number(path)
         if number >= 0:
             families.setdefault((folder, stem), {})[number] = name_of(path)
     found = []
