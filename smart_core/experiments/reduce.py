@@ -7,9 +7,11 @@ top-1 confidence fit from the result and are evaluated on it, within `CONFIDENCE
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
-from contextlib import closing
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,10 +19,10 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import torch
-from pyarrow.parquet import ParquetWriter
+from pyarrow.parquet import ParquetFile, ParquetWriter, read_schema, write_table
 from torch import Tensor
 
-from smart_core import kernels
+from smart_core import __version__, kernels
 from smart_core.calibrators.toplabel import complement
 from smart_core.data.lazy.opening import Paths, open_parts
 from smart_core.data.lazy.rows import LazyPart
@@ -28,7 +30,7 @@ from smart_core.data.logitset import Array, Notice
 from smart_core.data.reduced import LABEL, LOGITS, SPLIT
 from smart_core.data.saving import atomic_write
 from smart_core.device import one_thread, return_chunks, rows_per_chunk
-from smart_core.errors import CalibrationError, ExportError
+from smart_core.errors import ExportError, LogitFileError
 from smart_core.experiments.executors import in_order
 from smart_core.fitting.profile import GAP_FLOOR
 from smart_core.fitting.reduced import TOP, encoded, tail_nodes
@@ -66,7 +68,8 @@ def reduce(
     """Read every row of the shards once and write the reduced set, a parquet file that `load` opens.
 
     The arguments are those of `smart_core.open`. `share` (i, n) reduces the i-th of n stretches of the rows, so that n
-    machines make n files, which `load` joins in the order of their numbers.
+    machines make n files, which `load` joins in the order of their numbers. Finished pieces are kept in a folder beside
+    `out` until all are there: after a fault, the same call goes on from them.
 
     >>> import tempfile
     >>> import smart_core as sc
@@ -88,21 +91,47 @@ def reduce(
     if not rows:
         raise ExportError(f"there are fewer rows than {share[1]} machines; give fewer.")
     run = Run(progress, cancel)
+    kept = path.with_name(f"{path.name}.pieces")
+    files = [kept / f"{_name(side, piece)}.parquet" for side, piece in pieces]
+    missing = [number for number, file in enumerate(files) if not file.exists()]
+    if len(missing) < len(files):
+        text = f"{len(files) - len(missing):,} of {len(files):,} pieces were reduced before and are taken as they are."
+        notices.append(Notice("resumed", text))
+    shards = sum(len(piece.rows.shards) for _, piece in pieces)
+    words = f"reducing {rows:,} rows of {shards:,} shards"
     try:
-        with (
-            atomic_write(path) as handle,
-            closing(in_order(_reduced, pieces, run, f"reducing {rows:,} rows", len(pieces))) as tables,
-        ):
-            writer = None
-            for table in tables:
-                writer = writer or ParquetWriter(handle, table.schema, compression="zstd")
-                writer.write_table(table, row_group_size=GROUP_ROWS)
-            if writer is not None:
-                writer.close()
+        kept.mkdir(exist_ok=True)
+        with closing(in_order(_reduced, [pieces[number] for number in missing], run, words, len(missing))) as tables:
+            for number, table in zip(missing, tables, strict=True):
+                with atomic_write(files[number]) as handle:
+                    write_table(table, handle, compression="zstd", row_group_size=GROUP_ROWS)
+        _join(files, path)
+        shutil.rmtree(kept)
     except OSError as error:
-        raise ExportError(f"{path} cannot be written: {error.strerror or error}.") from error
+        rest = "What was reduced is kept beside it; the same command goes on from there."
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}. {rest}") from error
+    finally:
+        with suppress(OSError):
+            kept.rmdir()  # which only an empty folder allows
     run.tick(1.0, "reduced")
     return Reduced(path, rows, classes, path.stat().st_size, tuple(notices))
+
+
+def _name(side: str | None, piece: LazyPart) -> str:
+    """What identifies the result of a piece: its split, the state of its files, and which rows of them it has."""
+    digest = hashlib.sha256(f"{__version__} {side}".encode())
+    for name, array in piece.content():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()[:24]
+
+
+def _join(files: Sequence[Path], path: Path) -> None:
+    """Write the row groups of the pieces into one file."""
+    with atomic_write(path) as handle, ParquetWriter(handle, read_schema(files[0]), compression="zstd") as writer:
+        for file in files:
+            with ParquetFile(file) as piece:
+                for group in range(piece.num_row_groups):
+                    writer.write_table(piece.read_row_group(group), row_group_size=GROUP_ROWS)
 
 
 def _pieces(part: LazyPart, share: tuple[int, int]) -> list[LazyPart]:
@@ -117,10 +146,14 @@ def _reduced(piece: tuple[str | None, LazyPart]) -> pa.Table:
     side, part = piece
     return_chunks()
     with one_thread():
-        chunks = [
-            reduced_rows(torch.from_numpy(np.ascontiguousarray(logits)), torch.from_numpy(part.labels[rows]))
-            for rows, logits in part.rows.blocks(rows_per_chunk(part.classes))
-        ]
+        chunks = []
+        for rows, logits in part.rows.blocks(rows_per_chunk(part.classes)):
+            lacking = np.isneginf(logits).any(axis=1)
+            if lacking.any():
+                shard, row = part.rows.place(rows.start + int(lacking.argmax()))
+                problem = f"row {row:,} (counted from 0) lacks classes (-inf), which a reduced set cannot say"
+                raise LogitFileError(problem, "leave such rows out", "load the files whole", file=shard.name)
+            chunks.append(reduced_rows(torch.from_numpy(logits), torch.from_numpy(part.labels[rows])))
     columns = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     own = {} if part.group is None else {"group": part.group}
     splits = {} if side is None else {SPLIT: np.full(len(part), side)}
@@ -140,8 +173,6 @@ def _column(values: Array) -> pa.Array:
 
 def reduced_rows(logits: Tensor, labels: Tensor) -> dict[str, Array]:
     """The columns of rows of finite logits (n, K)."""
-    if bool(torch.isneginf(logits).any()):
-        raise CalibrationError("a row lacks classes (-inf), which a reduced set cannot say; load the files whole.")
     classes = logits.shape[1]
     width = min(TOP, classes)
     values, places = logits.topk(min(TOP + 1, classes), dim=1)

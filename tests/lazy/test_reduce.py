@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,20 @@ import torch
 
 import smart_core as sc
 from smart_core.cli import main
+from smart_core.data.lazy import rows as lazy_rows
+from smart_core.errors import ExportError
 from smart_core.experiments.reduce import reduced_rows
 from smart_core.fitting.reduced import CONFIDENCE_BOUND, NLL_BOUND, ReducedProfile
 from smart_core.metrics.proper import SMALLEST_PROBABILITY
 from tests.lazy.shards import CLASSES, LABELS, LOGITS, ROWS, WRITERS, write
 
+reduce_module = sys.modules["smart_core.experiments.reduce"]  # the package's `reduce` is the function
 REDUCIBLE = [id for id, method in sc.calibrators.methods().items() if method.reducible]
 BETAS = np.geomspace(1 / 20, 25, 101)
+
+
+def one_by_one(results):
+    yield from results
 
 
 def profile(logits: np.ndarray, labels: np.ndarray) -> ReducedProfile:
@@ -192,7 +200,7 @@ def test_rows_that_lack_classes_are_refused(tmp_path: Path):
     z = LOGITS.copy()
     z[5, 2] = -np.inf
     np.save(tmp_path / "logits.npy", z)
-    with pytest.raises(sc.CalibrationError, match="a row lacks classes"):
+    with pytest.raises(sc.LogitFileError, match=r"logits.npy: row 5 .* lacks classes"):
         sc.reduce(tmp_path / "logits.npy", tmp_path / "set.parquet", labels=LABELS)
     assert not (tmp_path / "set.parquet").exists()
 
@@ -245,3 +253,59 @@ def test_a_table_of_reduced_rows_without_a_column_is_refused_in_place_too(tmp_pa
     parquet.write_table(table.drop_columns(["margin"]), tmp_path / "changed.parquet")
     with pytest.raises(sc.LogitFileError, match="lacks columns of reduced rows"):
         sc.open(tmp_path / "changed.parquet")
+
+
+@pytest.mark.parametrize("fault", ["missing", "short", "nan"])
+def test_a_fault_names_the_shard_and_a_rerun_goes_on(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reduce_module, "in_order", lambda function, pieces, *_: one_by_one(map(function, pieces)))
+    folder = tmp_path / "made"
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(ROWS), 4)):
+        np.save(folder / f"logits_{number}.npy", LOGITS[rows])
+    np.save(folder / "labels.npy", LABELS)
+    whole = sc.load(sc.reduce(folder, tmp_path / "whole.parquet").path)
+    monkeypatch.setattr(lazy_rows, "RANGE_LOGITS", CLASSES * 100)
+    monkeypatch.setattr(lazy_rows, "rows_per_chunk", lambda _: 50)
+    bad, content = folder / "logits_2.npy", (folder / "logits_2.npy").read_bytes()
+    files, labels = sorted(folder.glob("logits_*.npy")), np.load(folder / "labels.npy")
+    words = {"missing": "there is no such file", "short": "holds", "nan": "holds NaN"}[fault]
+
+    def break_it(*_: object) -> None:
+        if fault == "nan":
+            z = np.load(bad)
+            z[7, 1] = np.nan
+            np.save(bad, z)
+        elif fault == "short":
+            bad.write_bytes(content[:-100])
+        else:
+            bad.unlink()
+
+    opened = reduce_module.open_parts
+
+    def broken(*arguments: object) -> object:  # between the opening and the reading
+        parts = opened(*arguments)
+        break_it()
+        return parts
+
+    monkeypatch.setattr(reduce_module, "open_parts", broken)
+    out = tmp_path / "set.parquet"
+    with pytest.raises(sc.LogitFileError, match=rf"logits_2.npy: .*{words}"):
+        sc.reduce(files, out, labels=labels)
+    assert not out.exists()
+    assert len(list((tmp_path / "set.parquet.pieces").iterdir())) > 1
+    bad.write_bytes(content)
+    monkeypatch.setattr(reduce_module, "open_parts", opened)
+    made = sc.reduce(files, out, labels=labels)
+    assert "pieces were reduced before" in str(made.notices[-1])
+    assert sorted(tmp_path.glob("set.parquet*")) == [out]
+    assert sc.load(out).content_hash == whole.content_hash
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(reduce_module, "write_table", full)
+    with pytest.raises(ExportError, match=r"cannot be written: No space left on device\. What was reduced is kept"):
+        sc.reduce(write(tmp_path / "made"), tmp_path / "set.parquet")
+    assert not list(tmp_path.glob("set.parquet*/*.parquet"))

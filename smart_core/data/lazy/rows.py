@@ -126,6 +126,15 @@ class LazyRows:
             at += shard.rows
         return replace(self, shards=tuple(kept), index=None if wanted is None else wanted - (offset or 0))
 
+    def place(self, row: int) -> tuple[Shard, int]:
+        """The shard that holds a row of this matrix, and which row of its file that is."""
+        at = row if self.index is None else int(self.index[row])
+        for shard in self.shards:
+            if at < shard.rows:
+                return shard, shard.first + at
+            at -= shard.rows
+        raise IndexError(row)
+
     def blocks(self, size: int) -> Iterator[tuple[slice, Array]]:
         """Yield (rows of this matrix, their logits) in blocks of `size` rows, the last one shorter.
 
