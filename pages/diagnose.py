@@ -9,7 +9,7 @@ import streamlit as st
 from pages.shared import cache, charts, datasets, model_pairs, navigation, session, slices
 from pages.shared.components import plain_text, python_code
 from pages.shared.glossary import note, say
-from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
+from smart_core.evaluation import FURTHER, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_range, metric_value
 from smart_core.figures import (
     Curve,
     confidence_histogram,
@@ -87,7 +87,7 @@ if details.open:
     ]
     rows += [
         {"metric": item.label, "measured": metric_value(name, found.mean(name)), "meaning": f"{item.help} No interval."}
-        for name, item in DETAILS.items()
+        for name, item in FURTHER.items()
     ]
     columns = {name: st.column_config.TextColumn(help=MEASURED_AND_TRUE) for name in list(rows[0])[1:4]}
     details.dataframe(rows, hide_index=True, column_config=columns, key="every-metric")

@@ -415,7 +415,7 @@ DETAILS: dict[str, Metric] = {
     **_both_parts("nll", "Log-loss", log_loss_parts, "the log-loss of the confidence"),
     **_both_parts("brier", "Brier", squared_error_parts, "the squared error of the confidence"),
 }
-"""Further metrics, shown without an interval beside those of `METRICS`."""
+"""Metrics that are shown beside those of `METRICS`, and that methods are not ranked by."""
 
 IMPROVED = {"nll": "PHI, NLL", "brier": "PHI, Brier"}
 """Loss -> the heading of its post-hoc improvement, the share of the uncalibrated model's loss that a method removes."""
@@ -476,6 +476,9 @@ def tick_format(metric: str | Metric) -> str:
 
 HEADLINE = ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy")
 """The metrics of the leaderboard, each with an interval."""
+
+FURTHER: dict[str, Metric] = {name: item for name, item in (METRICS | DETAILS).items() if name not in HEADLINE}
+"""All others, which tables and files have without an interval."""
 
 CALIBRATION_ERRORS = ("ece", "adaece", "cece", "smce", "smece")
 """The metrics that noise alone lifts above zero; each has a noise floor."""

@@ -7,13 +7,16 @@ import threading
 import pytest
 import torch
 
+from smart_core import kernels
 from smart_core.errors import Cancelled
 from smart_core.fitting.training import Adam, Schedule, train
 from smart_core.progress import Run
 from tests.tolerance import assert_within, float32_bound
 
 
-def test_adam_is_pytorchs_adam():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_adam_is_pytorchs_adam(compiled: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernels, "enabled", compiled)
     torch.manual_seed(0)
     matrix = torch.randn(6, 4)
     mine = torch.randn(4)

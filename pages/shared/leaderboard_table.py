@@ -13,7 +13,7 @@ from pages.shared.session import LeaderboardRow
 from smart_core.calibrators import method_named
 from smart_core.evaluation import (
     CALIBRATION_ERRORS,
-    DETAILS,
+    FURTHER,
     HEADLINE,
     IMPROVED,
     MEASURED_AND_TRUE,
@@ -48,7 +48,7 @@ HELP = {
     "top-1": "Whether the predicted class always stays the one with the largest logit.",
     "seconds": "Time of one fit, averaged over seeds.",
     **dict.fromkeys(IMPROVED.values(), "Share of the uncalibrated model's loss that the method removes; no interval."),
-    **{described.label: f"{described.help} No interval." for described in DETAILS.values()},
+    **{described.label: f"{described.help} No interval." for described in FURTHER.values()},
 }
 """Column -> its tooltip."""
 
@@ -140,7 +140,7 @@ def columns(metric: str, everything: bool) -> list[str]:
     if everything:
         others = [name for name in HEADLINE if name != metric]
         pairs = [label for name in others for label in (measured_label(name), _range_label(name))]
-        more = [*IMPROVED.values(), *(described.label for described in DETAILS.values())]
+        more = [*IMPROVED.values(), *(described.label for name, described in FURTHER.items() if name != metric)]
         first += ["± seeds", "noise floor", _range_label(metric), *pairs, *more, "parameters"]
     else:
         first += [METRICS[name].label for name in ("nll", "accuracy") if name != metric]
@@ -166,7 +166,7 @@ def _table_row(result: MethodResult, metric: str, verdict: str) -> dict[str, Any
     for name in dict.fromkeys((metric, *HEADLINE)):
         row[measured_label(name)] = metric_value(name, result.mean(name))
         row[_range_label(name)] = metric_range(name, *result.ends(name))
-    for name, described in DETAILS.items():  # a workspace of an older version has none
+    for name, described in FURTHER.items():  # a workspace of an older version has none
         row[described.label] = metric_value(name, result.mean(name)) if name in result.values else ""
     return row
 

@@ -12,7 +12,7 @@ from smart_core.calibrators import select
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import LogitSet
 from smart_core.errors import CalibrationError, Cancelled, SmartError
-from smart_core.evaluation import DETAILS, HEADLINE, IMPROVED, METRICS, metric_named
+from smart_core.evaluation import FURTHER, HEADLINE, IMPROVED, METRICS, metric_named
 from smart_core.experiments.estimate import row_seconds
 from smart_core.experiments.method_result import (
     FitCache,
@@ -138,7 +138,7 @@ class Comparison(Result):
             "tied_with_best": self.tied.get(result.id),
             "worse_than_model": list(self.against_model(result.id).worse),
             "metrics": {metric: result.figures(metric) for metric in HEADLINE},
-            "details": {metric: result.mean(metric) for metric in DETAILS if metric in result.values},
+            "details": {metric: result.mean(metric) for metric in FURTHER if metric in result.values},
             "improvement": {loss: self.improvement(result.id, loss) for loss in IMPROVED},
             "floor": _floors(result.floor),
             "notices": result.notices,
@@ -155,7 +155,7 @@ class Comparison(Result):
                 for metric in HEADLINE:
                     named = {"mean": metric, **{end: f"{metric}_{end}" for end in ("std", "low", "high")}}
                     row |= {named[name]: figure for name, figure in result.figures(metric).items()}
-                row |= {metric: result.mean(metric) for metric in DETAILS if metric in result.values}
+                row |= {metric: result.mean(metric) for metric in FURTHER if metric in result.values}
                 row |= {f"{loss}_improvement": self.improvement(id, loss) for loss in IMPROVED}
                 row |= {f"{metric}_floor_q95": floor.q95 for metric, floor in result.floor.items()}
             rows.append(row)

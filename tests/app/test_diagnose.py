@@ -15,7 +15,7 @@ import sample_logits
 import smart_core as sc
 from pages.shared.session import LoadedDataset
 from smart_core.data.logitset import Notice
-from smart_core.evaluation import DETAILS, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_value
+from smart_core.evaluation import FURTHER, HEADLINE, MEASURED_AND_TRUE, METRICS, TRUE_RANGE, metric_value
 from smart_core.formatting import percent
 from tests.app.driver import open_page, plain_ece
 from tests.conftest import ROOT
@@ -96,9 +96,9 @@ def test_every_metric_has_its_interval() -> None:
     figures = found.set_index("metric")
     assert list(figures.index) == [
         *(METRICS[name].label for name in HEADLINE),
-        *(described.label for described in DETAILS.values()),
+        *(described.label for described in FURTHER.values()),
     ]
-    assert figures["meaning"].str.endswith("No interval.").sum() == len(DETAILS)
+    assert figures["meaning"].str.endswith("No interval.").sum() == len(FURTHER)
     with np.load(sample_logits.path("digits")) as bundle:
         probabilities = softmax(bundle["test_logits"].astype(np.float64), axis=1)
         labels = bundle["test_labels"]

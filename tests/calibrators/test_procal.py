@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.neighbors import NearestNeighbors
 
+from smart_core import kernels
 from smart_core.calibrators import neighbours as neighbours_module
 from smart_core.calibrators.neighbours import nearest_squares, unit_rows
 from smart_core.calibrators.procal import Density, ProCal, proximity
@@ -211,7 +212,9 @@ def test_a_saved_calibrator_gives_the_same_bits() -> None:
         assert_same_bits_after_saving(fit(sample), sample)
 
 
-def test_the_search_in_float32_finds_the_same_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_search_in_float32_finds_the_same_neighbours(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "enabled", compiled)
     rng = np.random.default_rng(5)
     reference = unit_rows(torch.from_numpy(rng.normal(size=(2500, 30))).float())
     queries = torch.cat([unit_rows(torch.from_numpy(rng.normal(size=(60, 30)))), reference[:20].double()])

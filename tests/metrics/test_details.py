@@ -10,7 +10,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import smart_core as sc
-from smart_core.evaluation import DETAILS, METRICS
+from smart_core.evaluation import DETAILS, FURTHER, METRICS
 from smart_core.metrics import (
     ClasswiseHistogram,
     adaece,
@@ -181,7 +181,7 @@ def comparison() -> sc.experiments.Comparison:
 
 def test_a_comparison_has_every_detail_and_the_improvement(comparison):
     row = comparison.to_dict()["methods"]["ts"]
-    assert row["details"].keys() == DETAILS.keys()
+    assert row["details"].keys() == FURTHER.keys()
     assert all(np.isfinite(value) for value in row["details"].values())
     frame = comparison.to_frame()
     model = sc.evaluate(sc.Vanilla().fit(*two(comparison.data.validation)), comparison.data.test)
