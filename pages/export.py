@@ -13,6 +13,7 @@ from pages.shared import (
     estimates,
     leaderboard,
     navigation,
+    quick_fit,
     recommendation,
     result_files,
     session,
@@ -106,18 +107,19 @@ fitted = leaderboard.fitted(data)
 st.title("Export")
 say("Download the calibrator, its results, or the whole session.")
 # before anything is fitted, the code is that of the fit that the page offers
-method, settings = "smart", leaderboard.chosen_settings("smart")
+method = quick_fit.method(data)
+settings = leaderboard.chosen_settings(method)
 if not fitted:
     if leaderboard.active_job(data) is not None:
         st.info("Fitting. The downloads appear when the fit has finished.")
     elif empty_state(
         f"Nothing is fitted on {plain_text(datasets.current_title())} yet, so there is no calibrator to download.",
-        "Fit SMART",
+        f"Fit {method_named(method).label}",
         "export-fit",
         shortcut="Ctrl+Enter",
         takes=estimates.rows_text(data, ["smart"], DEFAULT_SEEDS),
     ):
-        leaderboard.fit(data, ["smart"], bins=bins)
+        leaderboard.fit(data, [method], bins=bins)
         st.rerun()
 else:
     metric = session.metric()
@@ -131,7 +133,7 @@ else:
     defaults = {item.name: item.default for item in calibrator.settings()} | {"device": calibrator.device}
     settings = {name: value for name, value in calibrator.settings_dict().items() if value != defaults[name]}
     calibrator_files.draw(calibrator)
-    st.subheader("Calibrated probabilities of the test part")
+    st.subheader(f"Calibrated {'probabilities' if data.kind == 'logits' else 'confidences'} of the test part")
     probability_files(data, calibrator)
     st.subheader("All fitted methods")
     fresh = leaderboard.fresh(data, bins=bins)

@@ -50,7 +50,8 @@ def _numpy(calibrator: Calibrator, name: str) -> None:
 
 
 def _onnx(calibrator: Calibrator, name: str) -> None:
-    st.markdown("**ONNX.** Logits in, probabilities out, in any runtime with opset 17.")
+    what = "Logits in, probabilities out" if calibrator.classes_ else "Confidences in, calibrated confidences out"
+    st.markdown(f"**ONNX.** {what}, in any runtime with opset 17.")
     reason = onnx_refusal(calibrator)
     if reason is not None:
         st.info(plain_text(reason))
@@ -64,7 +65,8 @@ def _onnx(calibrator: Calibrator, name: str) -> None:
 
 
 def _torch(calibrator: Calibrator, name: str) -> None:
-    st.markdown("**PyTorch module.** A last layer built from the calibrator file; it moves and exports with the model.")
+    what = "A last layer" if calibrator.classes_ else "A module"
+    st.markdown(f"**PyTorch module.** {what} built from the calibrator file; it moves and exports with the model.")
     layer = f'sc.export.as_module(sc.load_calibrator("{name}.safetensors"))'
     if calibrator.features_used_ or not calibrator.classes_:
         arguments = "logits, features" if calibrator.classes_ else "confidence"

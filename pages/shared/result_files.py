@@ -57,10 +57,10 @@ def report(ranking: Comparison, bins: int) -> None:
     over_sets = benchmarks.latest()
     more = over_sets.result if over_sets is not None and over_sets.result.cells else None
     found = Findings(ranking, bins, grid, title, code, selected=selected, benchmark=more)
+    by_margin = ", reliability by margin group, temperature curve" if ranking.data.kind == "logits" else ", reliability"
     st.caption(
-        "Verdict, leaderboard, reliability by margin group, temperature curve, settings, and the benchmark if there is "
-        "one: one HTML file of about 5 MB that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and "
-        "JSON."
+        f"Verdict, leaderboard{by_margin}, settings, and the benchmark if there is one: one HTML file of about 5 MB "
+        "that opens offline and prints. Each figure can be saved as SVG, PNG, CSV and JSON."
     )
     name = f"{downloads.file_stem(title, 'report')}.html"
     with st.container(horizontal=True):

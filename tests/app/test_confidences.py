@@ -61,6 +61,17 @@ def test_compare_fits_what_can_run(path: Path) -> None:
     assert "predict_confidence(confidence)" in "\n".join(block.value for block in app.code)
 
 
+def test_export_offers_a_method_that_can_run(path: Path) -> None:
+    app = open_file("export", path)
+    assert app.button(key="export-fit").label == "Fit Isotonic"
+    click(app, "export-fit")
+    shown = text_of(app)
+    assert "Confidences in, calibrated confidences out" in shown
+    assert "Calibrated confidences of the test part" in [each.value for each in app.subheader]
+    names, _ = run_code(app)
+    assert names["calibrator"].id == "isotonic"
+
+
 @pytest.mark.parametrize("page", NEEDS_LOGITS)
 def test_pages_that_need_logits_say_so_in_one_line(page: str, path: Path) -> None:
     app = open_file(page, path)
