@@ -30,12 +30,14 @@ check: lint ## style, types and the fast half of the engine's tests, for daily w
 test-portable: .venv/installed-dev ## the numeric tests again, with the instructions of other processors
 	$(BIN)/python -m tests.portable $(PORTABLE)
 
-bench: .venv/installed-dev ## speed side by side with other ways; writes benchmarks/RESULTS.md
+bench: .venv/installed-dev ## speed side by side with other ways; writes the tables of benchmarks/
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.attacks
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.dashboard
+	$(BIN)/python -m benchmarks.estimates
+	$(BIN)/python -m benchmarks.load
 
 soak: .venv/installed-dev ## an hour: every long test, thousands of broken files, a crowd of sessions
 	$(PYTEST) -m long

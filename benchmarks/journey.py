@@ -1,26 +1,25 @@
 """From a file to a calibrator in a real browser: the first verdict, the recommended set, the downloaded calibrator.
 
-Run with `python -m benchmarks.journey`; it takes some minutes and writes its section of benchmarks/DASHBOARD.md.
+`benchmarks/dashboard.py` runs it on three sets and writes the table.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 import sample_logits
-from benchmarks.dashboard import IDLE, PATIENCE, REPORT, SECTION, processor
-from smart_core.cli.terminal import table
 from smart_core.data.simulate import simulate_set
-from tests.browser.chromium import executable
-from tests.browser.conftest import serve
 
+PATIENCE = 180_000
+"""Milliseconds to wait for a step."""
+IDLE = '[data-test-connection-state="CONNECTED"][data-test-script-state="notRunning"]'
+HEADS = ("set", "upload to verdict, s", "to the recommendation, s", "to the calibrator, s", "load before")
 VERDICT = re.compile(r"\. (Too confident|Not confident enough|No miscalibration|No evidence)")
 
 
@@ -47,36 +46,25 @@ def journey(browser: Browser, address: str, file: Path) -> tuple[float, float, f
     return verdict - start, recommended - verdict, end - recommended
 
 
-def main() -> None:
-    """Measure three sets, print the table and write it."""
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, serve() as address:
-        files = []
-        for name in ("fashion", "cifar10"):
-            with np.load(sample_logits.path(name)) as bundle:
-                arrays = {each: bundle[each] for each in bundle.files if each.endswith(("_logits", "_labels"))}
-            files.append(Path(folder) / f"my {name}.npz")
-            np.savez(files[-1], **arrays)
-        files.append(Path(folder) / "my 2500 x 1000.npz")
-        np.savez(files[-1], **dict(simulate_set(2500, 2500, 1000, seed=0).arrays()))
-        browser = playwright.chromium.launch(
-            executable_path=executable(), headless=True, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        rows = []
-        for file in files:
-            load = os.getloadavg()[0]
-            times = journey(browser, address, file)
-            rows.append((file.stem.removeprefix("my "), *(f"{each:.1f}" for each in times), f"{load:.1f}"))
-            print(rows[-1], flush=True)
-        browser.close()
-    heads = ("set", "upload to verdict", "to the recommendation", "to the calibrator", "load before")
-    print(table(heads, rows))
-    listed = "\n".join(f"| {' | '.join(line)} |" for line in [heads, ("---",) * len(heads), *rows])
-    before = REPORT.read_text().partition(SECTION)[0].rstrip()
-    REPORT.write_text(
-        f"{before}\n\n{SECTION}\n\n`python -m benchmarks.journey`: seconds of each step, with 5 seeds, and the number "
-        f"of processes that waited for a core. {processor()}.\n\n{listed}\n"
-    )
+def write_sets(folder: Path) -> list[Path]:
+    """Write two samples without their extra arrays, and a simulated set with many classes."""
+    files = []
+    for name in ("fashion", "cifar10"):
+        with np.load(sample_logits.path(name)) as bundle:
+            arrays = {each: bundle[each] for each in bundle.files if each.endswith(("_logits", "_labels"))}
+        files.append(folder / f"my {name}.npz")
+        np.savez(files[-1], **arrays)
+    files.append(folder / "my 2500 x 1000.npz")
+    np.savez(files[-1], **dict(simulate_set(2500, 2500, 1000, seed=0).arrays()))
+    return files
 
 
-if __name__ == "__main__":
-    main()
+def journeys(browser: Browser, address: str, folder: Path) -> list[tuple[str, ...]]:
+    """Return a row of the table for each of three sets."""
+    rows = []
+    for file in write_sets(folder):
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+        times = journey(browser, address, file)
+        rows.append((file.stem.removeprefix("my "), *(f"{each:.1f}" for each in times), f"{load:.1f}"))
+        print(rows[-1], flush=True)
+    return rows

@@ -25,7 +25,7 @@ from smart_core.progress import Run
 navigation.enter()
 
 EPOCHS = 300
-RECORDED_COST = 12
+RECORDED_COST = 16
 """A fit that records every epoch takes this many times as long as a plain one."""
 
 Settings = studies.Settings

@@ -66,7 +66,7 @@ def controls(bins: int, metric: str) -> None:
         benchmarks.start({"sets": sets, "methods": chosen, **options}, seconds)
         st.rerun()
     if not running:
-        left = "" if seconds is None else f"{estimates.text(number, seconds)} "
+        left = "" if seconds is None else f"{estimates.text(number, seconds)} " if number else "All fits are made. "
         note(f"{left}Finished fits are kept: add a set or a method and run again.")
 
 

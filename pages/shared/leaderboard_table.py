@@ -71,12 +71,15 @@ def draw_leaderboard(
             column_order=columns(metric, everything),
             column_config={
                 "Method": st.column_config.TextColumn(pinned=True, width=96),
-                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=168),
+                BAR: st.column_config.ImageColumn(help=MEASURED_AND_TRUE, width=162),
                 **intervals,
                 **{name: st.column_config.TextColumn(help=text) for name, text in (HELP | measured).items()},
+                measured_label(metric): st.column_config.TextColumn(
+                    help=(HELP | measured).get(measured_label(metric)), width=None if everything else 94
+                ),
                 "Verdict": st.column_config.TextColumn(help=HELP["Verdict"], width=160),
                 "top-1": st.column_config.TextColumn(help=HELP["top-1"], width=80),
-                "seconds": st.column_config.TextColumn(help=HELP["seconds"], width=70),
+                "seconds": st.column_config.TextColumn(help=HELP["seconds"], width=66),
             },
             height=height(len(table)),
             # a selection is stored as row numbers, which mean other methods in another order

@@ -14,7 +14,7 @@ from smart_core.calibrators import method_named, methods
 from smart_core.evaluation import METRICS, metric_number
 from smart_core.experiments.model_pair import ModelPair
 from smart_core.figures import Curve, reliability_diagram
-from smart_core.formatting import plural
+from smart_core.formatting import MINUS, plural
 from smart_core.metrics.binning import reliability
 
 TABS, TAB = "benchmark-view", "Two models"
@@ -113,9 +113,11 @@ def _differences(pair: ModelPair, names: tuple[str, str]) -> None:
     rows = []
     for name, found in pair.differences.items():
         values = [metric_number(name, one.metric(name)) for one in pair.evaluations]
-        ends = " to ".join(metric_number(name, end) for end in (found.low, found.high))
+        mean, low, high = (
+            metric_number(name, each).replace("-", MINUS) for each in (found.mean, found.low, found.high)
+        )
         real = "real" if found.low > 0 or found.high < 0 else "may be noise"
         unit = ", %" if METRICS[name].percent else ""
-        rows.append((f"{METRICS[name].label}{unit}", *values, metric_number(name, found.mean), ends, real))
+        rows.append((f"{METRICS[name].label}{unit}", *values, mean, f"{low} to {high}", real))
     frame = pd.DataFrame(rows, columns=["metric", *names, "difference", "difference, 95%", "verdict"])
     tables.show(frame, "pair-differences", "two-models")

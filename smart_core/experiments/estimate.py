@@ -13,7 +13,7 @@ from smart_core.data.simulate import simulate_set
 from smart_core.experiments.cost import evaluation_seconds, fit_seconds, interval_seconds
 from smart_core.experiments.running import fit_method, seeds_for, unavailable
 
-REFERENCE_SECONDS = 0.035
+REFERENCE_SECONDS = 0.06
 """Duration of the fit that `machine_factor` times, on one quiet core of the reference machine."""
 
 

@@ -49,7 +49,7 @@ FEW, FEW_SHARE = 10, 0.02
 NARROWEST = 0.004
 """The shortest range of confidence that a panel zooms to."""
 STEPS = (0.5, 0.25, 0.2, 0.1, 0.05, 0.04, 0.02, 0.01, 0.005, 0.004, 0.002, 0.001, 0.0005)
-"""Distances between the ticks of a panel. It takes the longest that gives two, and so has at most four."""
+"""Distances between the ticks of a panel. It takes the longest that gives three or four, else two: more overlap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,8 @@ def _range(sides: Sequence[_Side], number: int) -> list[float]:
 
 
 def _step(low: float, high: float) -> float:
-    return next((step for step in STEPS if math.floor(high / step) > math.ceil(low / step)), STEPS[-1])
+    ticks = {step: math.floor(high / step) - math.ceil(low / step) + 1 for step in STEPS}
+    return next((step for few in (3, 2) for step in STEPS if few <= ticks[step] <= 4), STEPS[-1])
 
 
 def _traces(side: _Side, number: int) -> list[go.Scatter]:
