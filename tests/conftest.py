@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -115,9 +116,19 @@ def components_are_scanned_once() -> None:
 
 
 MAIN = sys.modules["__main__"]
+FROZEN = [0]
+"""How many modules there were when their objects were last left out of garbage collection."""
 
 
 @pytest.fixture(autouse=True)
 def restore_main() -> None:
     """AppTest replaces `__main__` by the app, also in fixtures of a module; processes started later would run it."""
     sys.modules["__main__"] = MAIN
+
+
+@pytest.fixture(autouse=True)
+def collect_no_imports() -> None:
+    """Streamlit collects garbage after every run of a script: what was imported, by far the most, is left out of it."""
+    if len(sys.modules) > FROZEN[0] + 20:
+        FROZEN[0] = len(sys.modules)
+        gc.freeze()
