@@ -56,8 +56,7 @@ def fit(key: str, indicator: str, bins: int) -> None:
 
     def compute(run: Run, publish: studies.Publish) -> None:
         fits: list[Calibrator] = list(known) if len(known) < DEFAULT_SEEDS else []
-        for seed in range(len(fits), DEFAULT_SEEDS):
-            part = run.part(seed / DEFAULT_SEEDS, (seed + 1) / DEFAULT_SEEDS)
+        for seed, part in run.each(range(len(fits), DEFAULT_SEEDS)):
             fits.append(fit_method("smart", data, seed=seed, settings={"indicator": indicator}, run=part).calibrator)
             publish(fits)
 
@@ -162,11 +161,8 @@ if old:
         st.rerun()
 
 chosen_on_test.warn(data)
-curves = {
-    title: cache.temperature_curve(each, fits_of(each, indicator), indicator)
-    for title, each in sets.items()
-    if title not in missing
-}
+fits = {title: fits_of(sets[title], indicator) for title in sets if title not in missing}
+curves = {title: cache.temperature_curve(sets[title], fits[title], indicator) for title in fits}
 if curves:
     ts = {title: found for title in curves if (found := ts_temperature(sets[title])) is not None}
     first = next(iter(curves))

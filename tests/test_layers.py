@@ -68,6 +68,12 @@ def test_the_top_level_stays_small_enough_to_read():
     assert len([path for path in ENGINE.iterdir() if path.name not in ("__pycache__", "app")]) <= 22
 
 
+def test_a_page_stays_short_enough_to_read():
+    lengths = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "pages").glob("*.py")}
+    assert lengths
+    assert max(lengths.values()) < 200, lengths
+
+
 @pytest.mark.parametrize("part", sorted(part for layer in LAYERS for part in layer))
 def test_imports_go_down(part: str):
     level = {name: number for number, layer in enumerate(LAYERS) for name in layer}

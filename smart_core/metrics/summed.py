@@ -1,4 +1,4 @@
-"""Metrics of more samples than per-sample vectors can be kept of, from sums.
+"""Metrics from sums, for sets too large to keep a vector per sample.
 
 Each sample leaves four bytes in a temporary file, its float32 confidence with the correctness in the bit of the sign,
 and adds its losses to power sums. When all are in, the file is read:
