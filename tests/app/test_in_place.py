@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from pages.shared.uploads import FOLDER_VARIABLE
 from smart_core.cli import dashboard
 from smart_core.data.lazy import opening
 from tests.app.driver import open_page, session_of, text_of, wait
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -81,3 +83,9 @@ def test_a_pattern_stays_in_the_folder(pattern: str, folder: Path):
     assert not app.exception
     assert [error.value for error in app.error]
     assert not session_of(app).datasets
+
+
+def test_a_process_that_is_spawned_does_not_draw_the_app():
+    # multiprocessing runs the main file, which under Streamlit is this one, before the work of a new process
+    names = runpy.run_path(str(ROOT / "dashboard.py"), run_name="__mp_main__")
+    assert "page" not in names
