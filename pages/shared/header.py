@@ -28,7 +28,9 @@ CSS = """<style>
 .st-key-other-theme { display: none; }
 [data-testid="stCaptionContainer"], .stButton kbd { color: var(--smart-muted); opacity: 1 !important; }
 .stButton button[kind="primary"] kbd { color: #FFF; }
-[data-testid="stSliderThumbValue"] p { color: var(--smart-text); }
+[data-testid="stSliderThumbValue"] p, button[data-variant="segmented_control"][data-selected="true"] p {
+    color: var(--smart-text);
+}
 a[href^="guide?topic="] { color: inherit; text-decoration: underline dotted; text-underline-offset: 0.2em; }
 .katex-display { overflow: visible !important; }
 [data-testid="stTopNavSection"]:has(strong) { background-color: rgba(128, 128, 128, 0.18); }
