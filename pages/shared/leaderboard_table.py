@@ -75,9 +75,9 @@ def draw_leaderboard(
                 **intervals,
                 **{name: st.column_config.TextColumn(help=text) for name, text in (HELP | measured).items()},
                 measured_label(metric): st.column_config.TextColumn(
-                    help=(HELP | measured).get(measured_label(metric)), width=None if everything else 94
+                    help=(HELP | measured).get(measured_label(metric)), width=None if everything else 102
                 ),
-                "Verdict": st.column_config.TextColumn(help=HELP["Verdict"], width=160),
+                "Verdict": st.column_config.TextColumn(help=HELP["Verdict"], width=152),
                 "top-1": st.column_config.TextColumn(help=HELP["top-1"], width=80),
                 "seconds": st.column_config.TextColumn(help=HELP["seconds"], width=66),
             },

@@ -29,6 +29,7 @@ def test_from_the_first_page_to_a_calibrator(visit: Open, tmp_path: Path) -> Non
         def picture() -> None:
             nonlocal number
             number += 1
+            page.mouse.move(0, 0)  # no tooltip
             page.screenshot(path=ROOT / "artifacts" / f"first-time-{number}.png")
 
         (ROOT / "artifacts").mkdir(exist_ok=True)
