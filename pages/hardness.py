@@ -25,7 +25,7 @@ KIND = "attack"
 NAMES = [name for name in INDICATORS if name != "all_logits"]
 CHUNK = 40
 """Images that are attacked between two updates of the chart."""
-SECONDS_PER_IMAGE = 0.1
+SECONDS_PER_IMAGE = 0.12
 """Duration of the attack on one digit, on one core of the reference machine."""
 SEARCHES_END_EARLY = 1.6
 """Share of a chunk's time = share of its search steps to this power: the first values of c take few iterations."""
