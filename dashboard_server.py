@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from streamlit.web.server.starlette.starlette_websocket import _get_signed_cooki
 from pages.shared.guard import Guard, UploadLimit, is_allowed
 from pages.shared.uploads import MAX_UPLOADED_IN_ALL, LimitedUploads
 from smart_core.cli.dashboard import opened
+
+LIBRARIES = ("numba", "pandas", "plotly.graph_objects", "pyarrow", "scipy.stats", "torch")
 
 # `limit_uploads` does the same when a page is run; an upload may come before
 memory_uploaded_file_manager.MemoryUploadedFileManager = LimitedUploads  # type: ignore[misc]
@@ -35,3 +39,8 @@ app = App(
         Middleware(UploadLimit, most=MAX_UPLOADED_IN_ALL),
     ],
 )
+
+# Streamlit collects garbage after every run of a page, which takes 0.2 s with the objects of these libraries
+for library in LIBRARIES:
+    importlib.import_module(library)
+gc.freeze()

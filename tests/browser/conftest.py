@@ -148,7 +148,7 @@ class Visit:
 
 
 @contextmanager
-def serve(app: str | Path = "dashboard.py") -> Iterator[str]:
+def serve(app: str | Path = "dashboard_server.py") -> Iterator[str]:
     """A fresh server of an app on a free port; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
