@@ -15,7 +15,7 @@ from scipy.special import softmax
 import smart_core as sc
 from sample_logits import FOLDER, path
 from smart_core.analysis.correlation import Correlation, correlate
-from smart_core.analysis.margin_groups import MarginGroup, after_temperature_scaling, largest_gap
+from smart_core.analysis.margin_groups import MarginGroup, after_temperature_scaling
 from smart_core.cli.benchmark import stored
 from smart_core.data.logitset import LogitSet, Part
 from smart_core.experiments.benchmark_records import RecordFile
@@ -140,7 +140,8 @@ def _figures(name: str) -> list[str]:
 @cache
 def _left(name: str) -> MarginGroup:
     validation = sc.load(path(name)).validation
-    return largest_gap(after_temperature_scaling(validation, validation))
+    groups = after_temperature_scaling(validation, validation)
+    return max((group for group in groups if group.n), key=lambda group: abs(group.gap))
 
 
 def _gaps(name: str) -> list[str]:

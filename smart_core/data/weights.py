@@ -9,6 +9,7 @@ from smart_core.data.formats import sniff
 from smart_core.data.formats.raw import BFLOAT16, RawArray, Source
 from smart_core.data.formats.safetensors_file import tensors_of
 from smart_core.data.formats.torch_file import Tensor, torch_legacy_tree, torch_zip_tree
+from smart_core.data.logitset import Array
 from smart_core.data.saved import LONGEST_TEXT, text
 from smart_core.errors import LogitFileError
 
@@ -22,10 +23,11 @@ def weights(content: bytes) -> dict[str, Any]:
     """Return the `tensors` by name; those that `bfloat16` lists are its bits, which NumPy has no type for."""
     try:
         found = _found(Source("", content))
-        unusable = next((item for item in found.values() if item.array is None), None)
-        if unusable is not None:
-            raise LogitFileError(f"holds a tensor that {unusable.problem}")
-        arrays = {text(name, LONGEST_TEXT): item.values for name, item in found.items()}
+        arrays: dict[str, Array] = {}
+        for name, item in found.items():
+            if item.array is None:
+                raise LogitFileError(f"holds a tensor that {item.problem}")
+            arrays[text(name, LONGEST_TEXT)] = item.array  # not `values`, which widens bfloat16
         return {
             "tensors": {name: each.astype(each.dtype.newbyteorder("="), copy=False) for name, each in arrays.items()},
             "bfloat16": [name for name, item in found.items() if item.dtype == BFLOAT16],

@@ -218,6 +218,7 @@ def test_only_large_files_stay_in_place_unasked(folder: Path, monkeypatch: pytes
 
     assert not are_large([str(folder)])
     monkeypatch.setattr(opening, "LAZY_ABOVE", 1000)
+    monkeypatch.setattr(opening, "REDUCED_ABOVE", 1000)
     assert are_large([str(folder)])
     assert not are_large([str(folder / "missing_*.npy")])
 
