@@ -213,6 +213,8 @@ def _one_seed(
 
 def _is_whole(evaluation: Evaluation, data: LogitSet, bins: int) -> bool:
     """Whether nothing was dropped of a cached evaluation that its row needs."""
+    if isinstance(evaluation, SummedEvaluation) and evaluation.bins != bins:
+        return False
     if data.kind != "logits" or (isinstance(data.test, LazyPart) and data.classes > CLASSWISE_UP_TO):
         return True
     return evaluation.cells is not None and evaluation.cells.bins == bins
@@ -231,7 +233,7 @@ def evaluate_together(
 ) -> None:
     """Fill the cache with the fits of many methods, evaluated in one pass over a lazy test part.
 
-    What fails is left out: `point_values` meets the same error and has it as its reason. The uncalibrated model is
+    What fails is left out: `point_values` hits the same error and records it as the row's reason. The uncalibrated model is
     always among the methods, because every comparison needs it.
     """
     run = run or Run()
@@ -251,7 +253,7 @@ def evaluate_together(
                 keys.append(key)
     found = evaluate_all([fit.calibrator for fit in fits], data.test, bins=bins, run=run.part(0.5, 1.0))
     for key, fit, evaluation in zip(keys, fits, found, strict=True):
-        if isinstance(evaluation, Evaluation):
+        if not isinstance(evaluation, Exception):
             cache[key] = fit.calibrator, fit.seconds, evaluation
 
 

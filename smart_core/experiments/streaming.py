@@ -57,6 +57,8 @@ def evaluate_all(
             attempt(partial(evaluate, calibrator, part, bins=bins, classwise=classwise, run=span))
             for calibrator, span in run.each(calibrators)
         ]
+    if not calibrators:
+        return []
     summed = len(part) * len(calibrators) > SUMMED_ABOVE
     found: list[_Joined | _Summed] = [_Summed(bins) if summed else _Joined() for _ in calibrators]
     kept = bins if classwise and part.classes <= CLASSWISE_UP_TO else None

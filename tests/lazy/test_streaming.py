@@ -10,7 +10,7 @@ import pytest
 import smart_core as sc
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.evaluation import evaluate
-from smart_core.experiments import streaming
+from smart_core.experiments import method_result, streaming
 from smart_core.experiments.executors import scheduler
 from smart_core.experiments.streaming import evaluate_all, passes
 from smart_core.metrics.summed import SummedEvaluation
@@ -38,6 +38,20 @@ def _many_ranges(monkeypatch: pytest.MonkeyPatch):
 
 def ready(part: sc.Part) -> list[sc.calibrators.Calibrator]:
     return [sc.calibrators.get(id).fit_part(part) for id in ("vanilla", "ts", "smart", "isotonic", "vector")]
+
+
+def count_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows with every pass over the shards."""
+    read, run = [], streaming.in_order
+    monkeypatch.setattr(streaming, "in_order", lambda *args: read.append(1) or run(*args))
+    return read
+
+
+def count_fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list that grows by the method of every fit."""
+    fitted, fit = [], method_result.fit_method
+    monkeypatch.setattr(method_result, "fit_method", lambda id, *args, **kw: fitted.append(id) or fit(id, *args, **kw))
+    return fitted
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -87,8 +101,12 @@ def test_compare_equals_compare_in_memory(data: sc.LogitSet, whole: sc.LogitSet)
 
 def test_very_many_rows_are_compared_by_sums(data: sc.LogitSet, whole: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
     memory = sc.compare(whole, "vanilla,ts,vector", seeds=1)
-    monkeypatch.setattr(streaming, "SUMMED_ABOVE", 0)
-    found = sc.compare(data, "vanilla,ts,vector", seeds=1)
+    monkeypatch.setattr(streaming, "SUMMED_ABOVE", len(data.test))  # the pass for all has sums, one for one method not
+    read, fitted, cache = count_passes(monkeypatch), count_fits(monkeypatch), {}
+    found = sc.compare(data, "vanilla,ts,vector", seeds=1, cache=cache)
+    assert (len(read), sorted(fitted)) == (1, ["ts", "vanilla", "vector"])
+    assert sc.compare(data, "vanilla,ts,vector", seeds=1, cache=cache).best == found.best
+    assert (len(read), len(fitted)) == (1, 3)
     assert found.best == memory.best
     for id, row in memory.available.items():
         other = found.results[id]
@@ -106,16 +124,14 @@ def test_very_many_rows_are_compared_by_sums(data: sc.LogitSet, whole: sc.LogitS
     made = sc.benchmark({"lazy": data, "memory": whole}, "vanilla,ts", seeds=1)
     one, other = (made.cells[name]["ts"].values["adaece"] for name in ("lazy", "memory"))
     assert one == pytest.approx(other, abs=1e-6)
-    grid = sc.sensitivity(data, sigmas=[0.05], deltas=[0.001], seeds=1, settings={"epochs": 5})
+    grid = sc.sensitivity(data, sigmas=[0.05, 0.5], deltas=[0.001], seeds=1, settings={"epochs": 5})
     assert np.isfinite(grid.mean("nll")).all()
 
 
 def test_compare_reads_the_shards_once_for_all_methods(data: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
-    counted = []
-    run = streaming.in_order
-    monkeypatch.setattr(streaming, "in_order", lambda *args: counted.append(1) or run(*args))
+    read = count_passes(monkeypatch)
     sc.compare(data, "ts,isotonic", seeds=1)
-    assert len(counted) == 1
+    assert len(read) == 1
 
 
 def test_sensitivity_and_benchmark_take_lazy_sets(data: sc.LogitSet, whole: sc.LogitSet):
