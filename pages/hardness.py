@@ -27,8 +27,8 @@ CHUNK = 40
 """Images that are attacked between two updates of the chart."""
 SECONDS_PER_IMAGE = 0.12
 """Duration of the attack on one digit, on one core of the reference machine."""
-SEARCHES_END_EARLY = 1.6
-"""Share of a chunk's time = share of its search steps to this power: the first values of c take few iterations."""
+STEPS_TO_TIME_EXPONENT = 1.6
+"""Share of a chunk's time = (share of its search steps)^1.6, because early values of c need few iterations."""
 HERE, FILE = "computed here", "from the file"
 
 COMMAND = """
@@ -69,7 +69,7 @@ def chunk_run(run: Run, start: int, stop: int, count: int) -> Run:
     """Return the part of a run that is one chunk; its messages name the images, and its progress is that of time."""
 
     def report(fraction: float, text: str) -> None:
-        done = start + (stop - start) * fraction**SEARCHES_END_EARLY
+        done = start + (stop - start) * fraction**STEPS_TO_TIME_EXPONENT
         run.tick(done / count, f"Images {start + 1} to {stop} of {count}: {text}")
 
     return Run(report, run.cancel)

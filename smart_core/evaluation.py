@@ -1,7 +1,7 @@
 """Evaluation: what is kept of a calibrator applied to a labelled set, and the metrics computed from it.
 
 A calibrator is applied chunk by chunk. Per-sample vectors and classwise sums are kept, never an N x K matrix; every
-metric, interval and figure is computed from these.
+metric and interval is computed from these.
 """
 
 from __future__ import annotations

@@ -48,6 +48,14 @@ def test_every_file_that_the_architecture_page_names_exists():
     assert [name for name in named if not any(path.endswith(f"/{name}") for path in known)] == []
 
 
+def test_the_architecture_page_names_every_shared_module_of_the_pages():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The dashboard")[2]
+    shared = (ROOT / "pages" / "shared").iterdir()
+    modules = [f"{path.name}/" if path.is_dir() else path.name for path in shared if not path.name.startswith("__")]
+    assert sorted(name for name in modules if f"`{name}`" not in table) == []
+
+
 def test_every_name_that_the_architecture_page_gives_is_in_its_file():
     """`NAME` in `FILE`, where FILE may lack its folder; any other name is somewhere in the code."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

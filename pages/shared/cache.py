@@ -1,7 +1,7 @@
 """Cached engine calls, keyed by a SHA-256 of their inputs.
 
 Streamlit hashes only a sample of a large array, so every array is passed as an `_underscore` argument beside its hash.
-Results are cached per session.
+Results are cached per session, but for one that every new session needs.
 """
 
 from __future__ import annotations
@@ -207,6 +207,7 @@ def after_temperature_scaling(data: sc.LogitSet, bins: int) -> list[MarginGroup]
     return _after_temperature_scaling(data.content_hash, bins, data)
 
 
+# for all sessions: Start shows it of the sample that every new session opens with
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _after_temperature_scaling(content_hash: str, bins: int, _data: sc.LogitSet) -> list[MarginGroup]:
     with one_thread():

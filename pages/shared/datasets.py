@@ -69,7 +69,7 @@ KEY_LENGTH = 12
 def samples() -> dict[str, Sample]:
     """Return the samples whose files exist; a new session opens with the first.
 
-    That is the one that `sample_logits.summary.opening` names.
+    `opening()` in `sample_logits/summary.py` must name the same sample.
     """
     return {name: sample for name, sample in SAMPLES.items() if sample_logits.path(name).exists()}
 

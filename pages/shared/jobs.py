@@ -30,7 +30,7 @@ MAX_RUNNING = max(2, os.cpu_count() or 2)
 MAX_FINISHED = 6
 """Finished jobs that a session remembers."""
 
-TRUSTED = 0.1
+PACE_ONLY_FROM = 0.1
 """Fraction of the work after which its pace alone gives the estimate."""
 
 MAX_GROWTH = 1.5
@@ -125,7 +125,7 @@ class Job:
         return 0.0 if self.started is None else (self.ended or time.monotonic()) - self.started
 
     def remaining(self) -> float | None:
-        """Return the estimated seconds left, or None while there is no basis for an estimate, or no more.
+        """Return the estimated seconds left, or None if there is no basis for an estimate, or no longer one.
 
         The estimate made at the start gives way to the pace of the work, entirely once a tenth is done. A job that
         takes more than `MAX_GROWTH` times its first estimate has none.
@@ -135,7 +135,7 @@ class Job:
         elapsed, measured = self.elapsed(), self.elapsed() / max(self.fraction, 1e-9)
         if self.estimate is None:
             return measured - elapsed if self.fraction >= 0.02 and elapsed >= 1.0 else None
-        trust = min(self.fraction / TRUSTED, 1.0)
+        trust = min(self.fraction / PACE_ONLY_FROM, 1.0)
         total = min((1.0 - trust) * self.estimate + trust * measured, MAX_GROWTH * self.estimate)
         return total - elapsed if total > elapsed else None
 
@@ -221,7 +221,7 @@ class JobList:
         return next((job for job in self if job.matches(kind, data_hash)), None)
 
 
-class WatchedJobs(JobList):
+class ReadOnlyJobList(JobList):
     """The jobs of a workspace as a read-only link shows them: none can be started or cancelled."""
 
     def __init__(self, of: JobList, refused: Callable[[], None]) -> None:

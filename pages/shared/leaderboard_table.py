@@ -118,7 +118,7 @@ def leaderboard(
 
 def verdict(ranking: Comparison, id: str) -> str:
     """Return the standing of a method by the primary metric, and in which scores it is worse than the model."""
-    return ranking.standing_text(id).removesuffix(" than the model")  # the column's help says than what
+    return ranking.standing_text(id).removesuffix(" than the model")  # the tooltip names the baseline
 
 
 def improvements(ranking: Comparison, id: str) -> dict[str, str]:

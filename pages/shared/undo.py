@@ -57,7 +57,7 @@ def draw() -> None:
 
 
 def _undo() -> None:
-    """Return to the latest snapshot; jobs that are still replacing results are cancelled."""
+    """Return to the latest snapshot. Every job of the workspace is cancelled: it could replace results again."""
     here, before = session.current(), st.session_state[session.UNDO].pop()
     for job in here.jobs:
         job.cancel.set()

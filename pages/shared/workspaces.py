@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import streamlit as st
 
 from pages.shared import saved_items, session
-from pages.shared.jobs import WatchedJobs
+from pages.shared.jobs import ReadOnlyJobList
 from pages.shared.session import Session
 from smart_core.cli.dashboard import opened
 from smart_core.errors import WorkspaceError
@@ -110,7 +110,7 @@ def read_only(here: Session, link: str) -> Session:
     for name, part in vars(here).items():
         if isinstance(part, BoundedDict) and name != "rankings":  # a cache
             setattr(view, name, ReadOnlyDict(part, _refuse))
-    view.jobs = WatchedJobs(here.jobs, _refuse)
+    view.jobs = ReadOnlyJobList(here.jobs, _refuse)
     return view
 
 

@@ -233,8 +233,8 @@ def evaluate_together(
 ) -> None:
     """Fill the cache with the fits of many methods, evaluated in one pass over a lazy test part.
 
-    What fails is left out: `point_values` hits the same error and records it as the row's reason. The uncalibrated model is
-    always among the methods, because every comparison needs it.
+    What fails is left out: `point_values` hits the same error and records it as the row's reason. The uncalibrated
+    model is always among the methods, because every comparison needs it.
     """
     run = run or Run()
     fits, keys = [], []

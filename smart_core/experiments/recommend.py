@@ -90,7 +90,7 @@ class Recommendation:
 def recommend(comparison: Comparison) -> Recommendation:
     """Recommend the method to deploy; see the rule at the top of this module.
 
-    The calibration error is the comparison's primary metric, or the ECE where that is none.
+    The calibration error is the comparison's primary metric, or the ECE if the primary metric is not one.
 
     >>> import smart_core as sc
     >>> data = sc.simulate_set(1000, 2000, 5, seed=0)
@@ -168,7 +168,7 @@ class _Choice:
         return min(ids, key=lambda id: (self.rows[id].parameters, self.rows[id].mean("nll")))
 
     def recommendation(self) -> Recommendation:
-        """Steps 3 and 4, and the words."""
+        """Steps 3 and 4, and the explanatory text."""
         keeping = [id for id in self.calibrated if self.rows[id].keeps_top1]
         equals = self.not_beaten(keeping or self.calibrated)
         chosen = first = self.simplest(equals)

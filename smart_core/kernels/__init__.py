@@ -1,11 +1,11 @@
-"""Compiled inner loops for the CPU, each with a twin in plain PyTorch.
+"""Compiled inner loops for the CPU, each with an equivalent PyTorch or NumPy fallback.
 
 The loops are written in numba and work on float32 arrays. Without numba, on a GPU and for other types, the callers
-compute the same with PyTorch. Every loop is serial and releases the interpreter's lock: threads share the work in fixed
-pieces (`threads.py`), so the bits of a result do not depend on their number. numba keeps compiled code on disk for the
-next process.
+compute the same with PyTorch or NumPy. Every loop is serial and releases the interpreter's lock: threads share the work
+in fixed pieces (`threads.py`), so the bits of a result do not depend on their number. numba keeps compiled code on disk
+for the next process.
 
-This module is light. The modules beside it import numba; callers import them if `usable` says so.
+This module is light. The modules with loops import numba; callers import them if `usable` says so.
 """
 
 from __future__ import annotations

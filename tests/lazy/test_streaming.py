@@ -101,7 +101,7 @@ def test_compare_equals_compare_in_memory(data: sc.LogitSet, whole: sc.LogitSet)
 
 def test_very_many_rows_are_compared_by_sums(data: sc.LogitSet, whole: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
     memory = sc.compare(whole, "vanilla,ts,vector", seeds=1)
-    monkeypatch.setattr(streaming, "SUMMED_ABOVE", len(data.test))  # the pass for all has sums, one for one method not
+    monkeypatch.setattr(streaming, "SUMMED_ABOVE", len(data.test))  # one method alone would have vectors
     read, fitted, cache = count_passes(monkeypatch), count_fits(monkeypatch), {}
     found = sc.compare(data, "vanilla,ts,vector", seeds=1, cache=cache)
     assert (len(read), sorted(fitted)) == (1, ["ts", "vanilla", "vector"])
