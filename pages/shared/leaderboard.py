@@ -64,6 +64,7 @@ def fit(
             on_values=store,
             on_result=store,
             cache=fits,
+            paired_tests=False,  # `ranking` makes them, for the metric that the page shows
         )
 
     values, intervals = (list(column) for column in zip(*(row_seconds(id, data, seeds) for id in wanted), strict=True))
@@ -148,7 +149,9 @@ def ranking(
     if key not in cache:
         if not test:
             return ranked(data, dict(results), metric, bins)
-        cache[key] = summarise(data, dict(results), metric=metric, bins=bins)
+        here = session.current()
+        fits = here.fits if here.original is None else None  # a read-only view may not add the uncalibrated model
+        cache[key] = summarise(data, dict(results), metric=metric, bins=bins, cache=fits)
     return cache[key]
 
 

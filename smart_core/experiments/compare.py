@@ -184,13 +184,15 @@ def compare(
     on_result: Callable[[MethodResult], None] | None = None,
     on_values: Callable[[MethodResult], None] | None = None,
     cache: FitCache | None = None,
+    paired_tests: bool = True,
 ) -> Comparison:
     """Fit the methods on validation and evaluate them on test.
 
     `settings` gives a method's own settings by its id. `on_values` is called with each row when its point values are
     known, and `on_result` with each finished row once all methods are fitted, in the thread that runs the comparison. A
     method that fails has its reason in its row; the others go on. A cancelled comparison returns the rows it has, with
-    `complete=False`; some may lack intervals. Fits that `cache` holds by their `fit_key` are not made again.
+    `complete=False`; some may lack intervals. Fits that `cache` holds by their `fit_key` are not made again. With
+    `paired_tests=False` the rows are only ranked, for a caller that gives them to `summarise` later.
 
     >>> import smart_core as sc
     >>> result = compare(sc.simulate_set(1000, 1000, 5, seed=0), "vanilla,ts", seeds=1)
@@ -232,6 +234,8 @@ def compare(
         comparison.notices.append("Stopped early: methods are missing, and no paired test was made.")
         comparison.floor = results["vanilla"].floor if "vanilla" in results else {}
         return comparison
+    if not paired_tests:
+        return ranked(data, results, metric, bins)
     return summarise(data, results, metric=metric, bins=bins, cache=cache)
 
 

@@ -1,7 +1,8 @@
 """One reader per format, each from a `Source` to a `RawFile` of raw arrays or of the columns of a table.
 
 The content decides which reader is used; the extension decides only where the content cannot.
-To add a format, write a reader and add a line to `FORMATS` and, if its files have a signature, to `_SIGNATURES`.
+To add a format, write a reader and add a line to `FORMATS` and, if its files have a signature, to `_SIGNATURES`. The
+module of a reader may have a function `prepare()`, which runs in each process before its limits apply.
 """
 
 from __future__ import annotations
@@ -34,21 +35,25 @@ class Format:
     reader: str
     extensions: tuple[str, ...]
     is_text: bool = False
+    signed: bool = False
+    """Whether all its files have a signature, or are zip archives: other files then do not import its reader."""
+    mapped: bool = False
+    """Whether its files are mapped into memory, and read as far as needed."""
 
 
 FORMATS = {
-    "npz": Format("an npz archive", "numpy_files", "read_npz", (".npz",)),
-    "npy": Format("an npy array", "numpy_files", "read_npy", (".npy",)),
-    "pt": Format("a PyTorch file", "torch_file", "read_torch_zip", (".pt", ".pth")),
+    "npz": Format("an npz archive", "numpy_files", "read_npz", (".npz",), signed=True),
+    "npy": Format("an npy array", "numpy_files", "read_npy", (".npy",), signed=True),
+    "pt": Format("a PyTorch file", "torch_file", "read_torch_zip", (".pt", ".pth"), signed=True),
     "pt-legacy": Format("an old PyTorch file", "torch_file", "read_torch_legacy", (".pt", ".pth")),
     "safetensors": Format("a safetensors file", "safetensors_file", "read_safetensors", (".safetensors",)),
     "text": Format("a text table", "text_table", "read_text", (".csv", ".tsv"), is_text=True),
-    "parquet": Format("a parquet table", "arrow_table", "read_parquet", (".parquet",)),
-    "arrow": Format("an Arrow table", "arrow_table", "read_arrow", (".arrow", ".feather")),
+    "parquet": Format("a parquet table", "arrow_table", "read_parquet", (".parquet",), signed=True),
+    "arrow": Format("an Arrow table", "arrow_table", "read_arrow", (".arrow", ".feather"), signed=True),
     "json": Format("JSON", "json_file", "read_json", (".json", ".jsonl", ".ndjson"), is_text=True),
     "mat": Format("a MATLAB file", "mat_file", "read_mat", (".mat",)),
-    "hdf5": Format("an HDF5 file", "hdf5_file", "read_hdf5", (".h5", ".hdf5", ".mat")),
-    "zarr": Format("a zarr store", "zarr_store", "read_zarr", (".zarr",)),
+    "hdf5": Format("an HDF5 file", "hdf5_file", "read_hdf5", (".h5", ".hdf5", ".mat"), signed=True, mapped=True),
+    "zarr": Format("a zarr store", "zarr_store", "read_zarr", (".zarr",), signed=True),
     "pickle": Format("a pickle", "pickle_file", "read_pickle", (".p", ".pkl", ".pickle")),
 }
 EXTENSIONS = tuple(dict.fromkeys(extension for known in FORMATS.values() for extension in known.extensions))
@@ -69,10 +74,6 @@ _SIGNATURES = {
     **{bytes((0x80, protocol)): "pickle" for protocol in range(2, 6)},
 }
 """First bytes of a file -> its format."""
-
-_SIGNED = {"npz", "npy", "pt", "parquet", "arrow", "hdf5", "zarr"}
-"""Formats whose files have a signature, or are zip archives."""
-_MAPPED = (b"\x89HDF\r\n\x1a\n", b"MATLAB 7.3")
 
 _GIVE_LOGITS = f"give a logit file ({READABLE})"
 _UNREADABLE = {
@@ -143,17 +144,22 @@ def _claimed(source: Source) -> str | None:
 
 def modules_of(head: bytes) -> set[str]:
     """The modules that may read a file with these first bytes."""
-    names = {name for signature, name in _SIGNATURES.items() if head.startswith(signature)}
+    names = _marked(head)
     if head.startswith(b"PK"):
         names = {"npz", "pt", "zarr"}
     if is_compressed(head):
         names = set(FORMATS)
-    return {FORMATS[name].module for name in names or FORMATS.keys() - _SIGNED}
+    return {FORMATS[name].module for name in names or (name for name, known in FORMATS.items() if not known.signed)}
 
 
 def is_mapped(head: bytes) -> bool:
     """Whether a file with these first bytes is mapped into memory, and read as far as needed."""
-    return head.startswith(_MAPPED)
+    return any(FORMATS[name].mapped for name in _marked(head))
+
+
+def _marked(head: bytes) -> set[str]:
+    """The formats whose signature these bytes have."""
+    return {name for signature, name in _SIGNATURES.items() if head.startswith(signature)}
 
 
 def sniff(source: Source) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from smart_core.data.document import Document
 from smart_core.data.experiments import shard_of
 from smart_core.data.formats.raw import RawArray, stem_of
-from smart_core.data.lazy.readers import FORMATS, READERS, Found, is_url, name_of, reader_of, reading
+from smart_core.data.lazy.readers import READABLE_BY_ROWS, READERS, Found, is_url, name_of, reader_of, reading
 from smart_core.data.lazy.reduced import open_reduced, tail_column
 from smart_core.data.lazy.rows import LazyPart, LazyRows, Shard
 from smart_core.data.logitset import Array, LogitSet, Notice
@@ -215,7 +215,7 @@ def _files(item: str | os.PathLike[str]) -> list[str]:
     if path.is_dir() and path.suffix.lower() != ".zarr":
         found = [str(each) for each in path.iterdir() if each.suffix.lower() in READERS]
         if not found:
-            raise LogitFileError("is a folder without shards", f"shards are {FORMATS}", file=name_of(text))
+            raise LogitFileError("is a folder without shards", f"shards are {READABLE_BY_ROWS}", file=name_of(text))
         return sorted(found, key=by_number)
     if glob.has_magic(text) and not path.exists():
         found = glob.glob(text, recursive=True)

@@ -28,7 +28,7 @@ from smart_core.data.formats.safetensors_file import MAX_HEADER
 from smart_core.data.formats.zarr_store import CODECS, MAX_METADATA, codecs
 from smart_core.data.logitset import Array
 from smart_core.errors import LogitFileError
-from smart_core.formatting import bytes_text, error_text, printable
+from smart_core.formatting import bytes_text, error_text, join_words, printable
 
 NPY_HEADER = 10_000
 """Bytes of a npy header, of which a plain matrix takes 128."""
@@ -55,6 +55,9 @@ class Found:
 
 class Reader(ABC):
     """Reads the files of one format."""
+
+    format: str
+    """Its name in errors."""
 
     @abstractmethod
     def arrays(self, path: str) -> Mapping[str, Found]:
@@ -149,6 +152,8 @@ def _as_array(buffer: Array, dtype: str) -> Array:
 
 
 class _Npy(_Flat):
+    format = "npy"
+
     def _layout(self, handle: IO[bytes], size: int, name: str) -> dict[str, _Numbers]:
         version = npy_format.read_magic(handle)
         read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}.get(version)
@@ -165,6 +170,8 @@ class _Npy(_Flat):
 
 
 class _Safetensors(_Flat):
+    format = "safetensors"
+
     def _layout(self, handle: IO[bytes], size: int, name: str) -> dict[str, _Numbers]:
         length = int.from_bytes(handle.read(8), "little")
         if length > min(size - 8, MAX_HEADER):
@@ -289,6 +296,8 @@ def _values(column: Any, name: str, key: str) -> Array:
 
 
 class _Parquet(_Table):
+    format = "Parquet"
+
     def _schema(self, path: str) -> tuple[Any, int]:
         from pyarrow.parquet import ParquetFile
 
@@ -315,6 +324,8 @@ class _Parquet(_Table):
 
 
 class _Arrow(_Table):
+    format = "Arrow"
+
     @contextmanager
     def _file(self, path: str) -> Iterator[Any]:
         import pyarrow as pa
@@ -342,6 +353,8 @@ class _Arrow(_Table):
 class _Hdf5(Reader):
     """Datasets of numbers; what refers to another file is not listed."""
 
+    format = "HDF5"
+
     def arrays(self, path: str) -> Mapping[str, Found]:
         import h5py
 
@@ -367,6 +380,8 @@ class _Hdf5(Reader):
 
 class _Zarr(Reader):
     """A store in a folder. Its codecs are checked first: one of zarr's runs code."""
+
+    format = "zarr"
 
     def arrays(self, path: str) -> Mapping[str, Found]:
         found = {}
@@ -409,14 +424,14 @@ READERS: dict[str, Reader] = {
     ".zarr": _Zarr(),
 }
 """The readers by the ends of names."""
-FORMATS = "npy, safetensors, Parquet, Arrow, HDF5 and zarr"
+READABLE_BY_ROWS = join_words(list(dict.fromkeys(reader.format for reader in READERS.values())))
 
 
 def reader_of(path: str) -> Reader:
     """The reader of a file; an error for other formats."""
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
-        problem = f"is not a format that is read by rows ({FORMATS})"
+        problem = f"is not a format that is read by rows ({READABLE_BY_ROWS})"
         raise LogitFileError(problem, "save it as npy", "load it whole with load", file=name_of(path))
     return READERS[suffix]
 
