@@ -27,7 +27,7 @@ from smart_core.metrics.arrays import confidences
 from smart_core.metrics.binned import adaece, ece, ece_l2_debiased, ece_sweep, mce, over_confidence, under_confidence
 from smart_core.metrics.binning import Reliability, check_bins, reliability
 from smart_core.metrics.classwise import ClasswiseCells, ClasswiseHistogram
-from smart_core.metrics.confidence_cells import MANY, ConfidenceCells, cells_of
+from smart_core.metrics.confidence_cells import SUMS_FROM_SAMPLES, ConfidenceCells, cells_of
 from smart_core.metrics.cumulative import ks, kuiper
 from smart_core.metrics.decomposition import Parts, log_loss_parts, squared_error_parts
 from smart_core.metrics.kernel_ece import kde_ece
@@ -92,7 +92,7 @@ class Evaluation:
 
     def confidence_cells(self, bins: int) -> ConfidenceCells | None:
         """Of many samples, their sums over equal-width bins; the last few that were asked for are kept."""
-        if len(self) < MANY:
+        if len(self) < SUMS_FROM_SAMPLES:
             return None
         known: dict[int, ConfidenceCells] = vars(self).setdefault("_cells_by_bins", {})
         if bins not in known:

@@ -40,7 +40,7 @@ from smart_core.experiments.streaming import evaluate_one
 from smart_core.figures.chart import Chart
 from smart_core.formatting import plural
 from smart_core.metrics.bands import Band, accuracy_band
-from smart_core.metrics.confidence_cells import MANY
+from smart_core.metrics.confidence_cells import SUMS_FROM_SAMPLES
 from smart_core.progress import Run
 
 EVALUATING = "evaluation"
@@ -63,7 +63,8 @@ def uncalibrated(data: sc.LogitSet) -> sc.Evaluation:
         with st.spinner("Evaluating the model"), one_thread():
             found = sc.evaluate(vanilla(data), data.test, classwise=False)
         known.set_unsaved(data.content_hash, found)
-        if workspaces.is_saved() and len(found) < MANY:  # of more samples, it is computed again when they are opened
+        # of more samples, it is computed again when they are opened
+        if workspaces.is_saved() and len(found) < SUMS_FROM_SAMPLES:
             known.save()
     return found
 

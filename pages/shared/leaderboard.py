@@ -18,7 +18,7 @@ from smart_core import LogitSet
 from smart_core.calibrators import in_order, is_method, method_named, methods
 from smart_core.experiments import Comparison, MethodResult
 from smart_core.experiments.compare import compare, ranked, summarise
-from smart_core.experiments.estimate import row_seconds, within
+from smart_core.experiments.estimate import methods_within_budget, row_seconds
 from smart_core.experiments.running import seeds_for, unavailable
 from smart_core.progress import Run
 
@@ -80,7 +80,8 @@ def fit(
 def recommended_set(data: LogitSet, seeds: int) -> list[str]:
     """Return the quick methods, or on confidences alone every one, that can run on a data set and end soon enough."""
     wanted = methods() if data.kind == "confidence" else RECOMMENDED
-    chosen = within(RECOMMENDED_SECONDS, [id for id in wanted if unavailable(id, data) is None], data, seeds)
+    possible = [id for id in wanted if unavailable(id, data) is None]
+    chosen = methods_within_budget(RECOMMENDED_SECONDS, possible, data, seeds)
     return [id for id in methods() if id in chosen]
 
 

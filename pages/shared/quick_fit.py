@@ -15,7 +15,7 @@ from smart_core import Evaluation, LogitSet
 from smart_core.calibrators import methods
 from smart_core.calibrators.base import Calibrator
 from smart_core.device import one_thread
-from smart_core.experiments.method_result import FitCache, bounded, fit_key
+from smart_core.experiments.method_result import FitCache, fit_key, trimmed_for_cache
 from smart_core.experiments.running import fit_method, unavailable
 from smart_core.experiments.streaming import evaluate_one
 from smart_core.progress import Run
@@ -90,7 +90,7 @@ def _fit(data: LogitSet, fits: FitCache, run: Run) -> None:
     fit = fit_method(method(data), data, run=run.part(0.0, 0.5))
     classwise = data.test.in_memory  # shards of many classes have no room for it
     evaluation = evaluate_one(fit.calibrator, data.test, classwise=classwise, run=run.part(0.5, 1.0))
-    fits[_key(data)] = (fit.calibrator, fit.seconds, bounded(evaluation, 0))
+    fits[_key(data)] = (fit.calibrator, fit.seconds, trimmed_for_cache(evaluation, 0))
 
 
 def _fit_of_sample(data: LogitSet) -> Future[Fit]:

@@ -23,7 +23,7 @@ from smart_core.evaluation import Evaluation, evaluate
 from smart_core.formatting import first_few
 from smart_core.metrics.bands import Band, accuracy_band
 from smart_core.metrics.binning import bin_edges, bin_index
-from smart_core.metrics.confidence_cells import MANY, ConfidenceCells, cells_of
+from smart_core.metrics.confidence_cells import SUMS_FROM_SAMPLES, ConfidenceCells, cells_of
 from smart_core.metrics.uncertainty import interval
 from smart_core.types import BoolArray, FloatArray, IntArray, Matrix, Vector
 
@@ -153,7 +153,7 @@ def _margin_numbers(values: Sequence[float], digits: int) -> list[str]:
 
 def equal_groups(evaluation: Evaluation, groups: int) -> Vector:
     """`margin_edges` of the margins of an evaluation; those of many samples are sorted once and not for every call."""
-    if len(evaluation) < MANY or not np.isfinite(evaluation.margins).all():
+    if len(evaluation) < SUMS_FROM_SAMPLES or not np.isfinite(evaluation.margins).all():
         return margin_edges(evaluation.margins, groups)
     margin = _by_margin(evaluation).margin
     places = np.ceil(np.linspace(0, 1, groups + 1) * len(margin)).astype(np.int64) - 1
@@ -174,7 +174,7 @@ def margin_groups(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> l
     bounds = _checked(edges)
     spans = pairwise(bounds.tolist())
     known: Sequence[ConfidenceCells | None]
-    if len(evaluation) >= MANY:
+    if len(evaluation) >= SUMS_FROM_SAMPLES:
         ordered = _by_margin(evaluation)
         parts, known = ordered.parts(bounds), ordered.cells(bounds, bins)
     else:
@@ -240,7 +240,7 @@ def gap_cells(evaluation: Evaluation, edges: ArrayLike, bins: int = 15) -> GapCe
     """Count, mean confidence and accuracy of the samples in each margin group and equal-width confidence bin."""
     bounds = _checked(edges)
     shape = (bounds.size - 1, bins)
-    if len(evaluation) >= MANY:
+    if len(evaluation) >= SUMS_FROM_SAMPLES:
         tables = [each.table for each in _by_margin(evaluation).cells(bounds, bins)]
         count, confidence, accuracy = (
             np.array([getattr(each, name) for each in tables]) for name in ("count", "confidence", "accuracy")

@@ -14,7 +14,7 @@ from smart_core.data.partition import partition
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import percent, plural
-from smart_core.metrics.confidence_cells import MANY, ConfidenceCells, cells_of
+from smart_core.metrics.confidence_cells import SUMS_FROM_SAMPLES, ConfidenceCells, cells_of
 from smart_core.metrics.uncertainty import Interval, interval, noise_floor
 from smart_core.types import IntArray
 
@@ -132,7 +132,7 @@ def slices(
         raise CalibrationError(f"The column has {len(values):,} values for {len(evaluation):,} samples.")
     groups = partition(values) if groups is None else groups
     known: Sequence[ConfidenceCells | None] = [None] * len(groups)
-    if len(evaluation) >= MANY:
+    if len(evaluation) >= SUMS_FROM_SAMPLES:
         member = np.empty(len(evaluation), dtype=np.int64)
         for number, rows in enumerate(groups.values()):
             member[rows] = number

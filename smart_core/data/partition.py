@@ -12,7 +12,7 @@ from smart_core.formatting import plural
 
 MOST_VALUES = 20
 """Different values that are groups of their own; more numbers become intervals, and the rarest texts one group."""
-MANY = 1 << 18
+HASHED_FROM_TEXTS = 1 << 18
 """Texts from which they are told apart by hashing."""
 INTERVALS = 5
 """Into how many intervals numbers are divided."""
@@ -59,7 +59,7 @@ def _by_text(values: Array) -> dict[str, Rows]:
 
 def _different(values: Array) -> tuple[Array, Array, Array, Array]:
     """As `np.unique`: the texts in order, where each is first, which one each value is, and how often each occurs."""
-    if len(values) < MANY:
+    if len(values) < HASHED_FROM_TEXTS:
         return np.unique(values, return_index=True, return_inverse=True, return_counts=True)
     import pyarrow as pa
 

@@ -25,7 +25,7 @@ OWN: Any = ("C", "W")
 Sums = tuple[NDArray[np.float64], ...]
 
 
-def takes(calibrator: Calibrator) -> bool:
+def supports(calibrator: Calibrator) -> bool:
     """Whether the compiled loops can evaluate a calibrator."""
     if not kernels.usable() or resolve_device(calibrator.device).type != "cpu":
         return False

@@ -29,13 +29,13 @@ def row_seconds(id: str, data: LogitSet, seeds: int = 5, *, cached: int = 0) -> 
     return max(number - cached, 0) * one, number * interval_seconds(len(data.test))
 
 
-def within(seconds: float, ids: Sequence[str], data: LogitSet, seeds: int = 5) -> list[str]:
+def methods_within_budget(seconds: float, ids: Sequence[str], data: LogitSet, seeds: int = 5) -> list[str]:
     """Return the methods in their order as far as they end within these seconds on the reference machine.
 
     A method that would take too long is left out; quicker ones after it are not.
 
     >>> import smart_core as sc
-    >>> within(1.0, ["vanilla", "ts", "cts"], sc.simulate_set(4000, 4000, 200, seed=0), seeds=1)
+    >>> methods_within_budget(1.0, ["vanilla", "ts", "cts"], sc.simulate_set(4000, 4000, 200, seed=0), seeds=1)
     ['vanilla', 'ts']
     """
     chosen, total = [], 0.0

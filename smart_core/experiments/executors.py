@@ -130,7 +130,7 @@ def _quiet(logger: str) -> Iterator[None]:
 
 
 @contextmanager
-def _here() -> Iterator[Workers]:
+def _current_workers() -> Iterator[Workers]:
     """The scheduler that was chosen, or threads for this piece of work."""
     if _chosen:
         yield _chosen[-1]
@@ -143,15 +143,15 @@ def in_order(
     function: Callable[[Piece], Answer],
     pieces: Iterable[Piece],
     run: Run,
-    words: str | Callable[[int], str],
+    message: str | Callable[[int], str],
     total: int | None = None,
 ) -> Generator[Answer]:
     """`function` of every piece, in order, each as soon as it is done; a few are submitted before their turn.
 
-    `words` say what is done, or do so by the number of pieces that are.
+    `message` is the progress text, or a function from the number of finished pieces to that text.
     """
     done = 0
-    with _here() as workers:
+    with _current_workers() as workers:
         waiting: deque[Any] = deque()
         remaining = iter(pieces)
         try:
@@ -160,15 +160,15 @@ def in_order(
                     waiting.append(workers.executor.submit(function, piece))
                 if not waiting:
                     return
-                said = words if isinstance(words, str) else words(done)
-                run.tick(done / (total or done + len(waiting)), said)
-                looked = time.monotonic()
+                text = message if isinstance(message, str) else message(done)
+                run.tick(done / (total or done + len(waiting)), text)
+                last_check = time.monotonic()
                 while not waiting[0].done():
                     wait([waiting[0]], timeout=TICK_EVERY)
-                    run.tick(done / (total or done + len(waiting)), said)
-                    if time.monotonic() - looked > REVIVE_EVERY:
+                    run.tick(done / (total or done + len(waiting)), text)
+                    if time.monotonic() - last_check > REVIVE_EVERY:
                         workers.revive()
-                        looked = time.monotonic()
+                        last_check = time.monotonic()
                 try:
                     answer = waiting.popleft().result()
                 except CancelledError:  # nothing here cancels what it waits for

@@ -29,8 +29,8 @@ from smart_core.progress import Run, attempt
 CELLS_KEPT_UP_TO = 2000
 """Classes up to which a row keeps the classwise sums of its first seed: 8 kB per class."""
 
-FITTED = 0.9
-"""Share of a seed's progress after its fit."""
+FIT_PROGRESS_SHARE = 0.9
+"""Share of a seed's progress that its fit takes; its evaluation takes the rest."""
 
 CLASSWISE = "cece"
 """The metric of the classwise sums."""
@@ -163,12 +163,12 @@ def point_values(
         fit, evaluation = found
         seconds.append(fit.seconds)
         row.calibrators.append(fit.calibrator)
-        row.evaluations.append(bounded(evaluation, seed))
+        row.evaluations.append(trimmed_for_cache(evaluation, seed))
         for name, metric in {**METRICS, **DETAILS}.items():
             value = _or_notice(partial(evaluation.metric, name, bins), f"No {metric.label}", row.notices)
             row.values.setdefault(name, []).append(math.nan if value is None else value)
         # now, because only the first seed's classwise sums are kept
-        _measure(row, evaluation, intervals, bins, span.part(FITTED, 1.0))
+        _measure(row, evaluation, intervals, bins, span.part(FIT_PROGRESS_SHARE, 1.0))
     if not row.calibrators:
         return MethodResult(id, available=False, reason=failures[0].partition(": ")[2])
     first = row.calibrators[0]
@@ -199,19 +199,19 @@ def _one_seed(
     if known is not None and (known[0].id, known[0].classes_, len(known[2])) != (id, data.classes, len(data.test)):
         known = None  # the workspace of somebody else may hold any fit under any key
     if known is None:
-        fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FITTED))
+        fit = fit_method(id, data, seed=seed, settings=settings, device=device, run=run.part(0.0, FIT_PROGRESS_SHARE))
     else:
         fit, evaluation = Fit(*known[:2]), known[2]
-        if _is_whole(evaluation, data, bins):
+        if _is_complete_for(evaluation, data, bins):
             return fit, evaluation
-    run.tick(FITTED, f"{fit.calibrator.label}: evaluating seed {seed}")
+    run.tick(FIT_PROGRESS_SHARE, f"{fit.calibrator.label}: evaluating seed {seed}")
     evaluation = evaluate_one(fit.calibrator, data.test, bins=bins, run=Run(cancel=run.cancel))
     if cache is not None:
-        cache[key] = (fit.calibrator, fit.seconds, bounded(evaluation, seed))
+        cache[key] = (fit.calibrator, fit.seconds, trimmed_for_cache(evaluation, seed))
     return fit, evaluation
 
 
-def _is_whole(evaluation: Evaluation, data: LogitSet, bins: int) -> bool:
+def _is_complete_for(evaluation: Evaluation, data: LogitSet, bins: int) -> bool:
     """Whether nothing was dropped of a cached evaluation that its row needs."""
     if isinstance(evaluation, SummedEvaluation) and evaluation.bins != bins:
         return False
@@ -245,7 +245,7 @@ def evaluate_together(
         own = {"device": device, **(settings or {}).get(id, {})}
         for seed, part in span.each(seeds_for(id, seeds)):
             key = fit_key(data, id, own, seed)
-            if key in cache and _is_whole(cache[key][2], data, bins):
+            if key in cache and _is_complete_for(cache[key][2], data, bins):
                 continue
             fit = attempt(partial(fit_method, id, data, seed=seed, settings=own, device=device, run=part))
             if isinstance(fit, Fit):
@@ -257,7 +257,7 @@ def evaluate_together(
             cache[key] = fit.calibrator, fit.seconds, evaluation
 
 
-def bounded(evaluation: Evaluation, seed: int) -> Evaluation:
+def trimmed_for_cache(evaluation: Evaluation, seed: int) -> Evaluation:
     """What is kept of an evaluation: classwise sums only for the first seed, and up to `CELLS_KEPT_UP_TO` classes.
 
     Those of a lazy part, which have no groups for intervals, are not kept.

@@ -241,7 +241,7 @@ def _way(job: Job, data: LogitSet, batch: SmartBatch) -> str:
     own = job.validation is None and len(job.targets) == 1 and job.targets[job.column] is data.test
     if own and isinstance(data.test, LazyPart):
         return "pass"
-    return "batch" if own and batch.takes(job.method, job.settings) else "single"
+    return "batch" if own and batch.supports(job.method, job.settings) else "single"
 
 
 def _do_in_passes(
@@ -250,7 +250,7 @@ def _do_in_passes(
     """The jobs in order: all fits first, then as many evaluations in one pass over the shards as memory allows."""
     first, then = run.part(0.0, 0.3), run.part(0.3, 1.0)
     asked = [(job, seed) for job in jobs for seed in job.seeds]
-    if all(batch.takes(job.method, job.settings) for job in jobs):
+    if all(batch.supports(job.method, job.settings) for job in jobs):
         fits: list[Calibrator | Exception] = list(
             batch.fits([{"seed": seed, **job.settings} for job, seed in asked], first)
         )

@@ -43,7 +43,7 @@ class SmartBatch:
         self._readings: dict[tuple[object, ...], Reading] = {}
         self._evaluators: dict[str, SmartEvaluator] = {}
 
-    def takes(self, method: str, settings: Settings) -> bool:
+    def supports(self, method: str, settings: Settings) -> bool:
         """Whether the compiled loops can make these fits; all others are made one by one."""
         if self.data.kind == "reduced" or method != "smart" or not kernels.enabled or not kernels.installed():
             return False

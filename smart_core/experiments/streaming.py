@@ -22,7 +22,7 @@ from smart_core.data.logitset import Part
 from smart_core.device import one_thread, rows_per_chunk
 from smart_core.errors import SmartError
 from smart_core.evaluation import Collector, Evaluation, evaluate, joined
-from smart_core.experiments.compiled_rows import CompiledRows, takes
+from smart_core.experiments.compiled_rows import CompiledRows, supports
 from smart_core.experiments.executors import in_order
 from smart_core.formatting import plural
 from smart_core.metrics.classwise import ClasswiseHistogram
@@ -140,7 +140,7 @@ def _range(calibrators: Sequence[Calibrator], bins: int | None, summed: bool, pa
         Collector(calibrator, None if bins is None else ClasswiseHistogram(part.classes, bins))
         for calibrator in calibrators
     ]
-    fast = [takes(calibrator) and calibrator.classes_ == part.classes for calibrator in calibrators]
+    fast = [supports(calibrator) and calibrator.classes_ == part.classes for calibrator in calibrators]
     with one_thread():
         for rows, logits in part.rows.blocks(rows_per_chunk(part.classes)):
             labels = part.labels[rows]

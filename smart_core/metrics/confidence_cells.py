@@ -1,8 +1,8 @@
 """The sums of many samples over equal-width bins, from which ECE, its floor and its interval follow.
 
-Above `MANY` samples, one pass over the confidences replaces those of every metric, and the sums of calibrated labels
-over a cell are drawn from the normal distribution that they nearly have. A pass takes several groups of samples at
-once.
+Above `SUMS_FROM_SAMPLES` samples, one pass over the confidences replaces those of every metric, and the sums of
+calibrated labels over a cell are drawn from the normal distribution that they nearly have. A pass takes several groups
+of samples at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smart_core import kernels
 from smart_core.metrics.binning import Reliability, bin_edges, bin_index
 from smart_core.types import BoolArray, FloatArray, Matrix
 
-MANY = 1 << 18
+SUMS_FROM_SAMPLES = 1 << 18
 """Samples from which sums take the place of the samples."""
 PARTS = 8
 """Equal cells of a bin: within one, the spread of the confidence is negligible."""
@@ -95,7 +95,7 @@ def cells_of(
     return [ConfidenceCells(each.reshape(bins, PARTS, 5)) for each in sums]
 
 
-def equal_width(evaluation: object, bins: int) -> ConfidenceCells | None:
+def binned_sums_if_large(evaluation: object, bins: int) -> ConfidenceCells | None:
     """The sums that an evaluation of many samples keeps, or that stand for one; None for fewer, and for bare arrays."""
     if isinstance(evaluation, ConfidenceCells):
         return evaluation

@@ -11,7 +11,7 @@ from pages.shared.jobs import MAX_GROWTH, Job
 from pages.shared.leaderboard import RECOMMENDED, RECOMMENDED_SECONDS
 from smart_core.calibrators import methods
 from smart_core.experiments.cost import fit_seconds
-from smart_core.experiments.estimate import _others_running, machine_factor, row_seconds, within
+from smart_core.experiments.estimate import _others_running, machine_factor, methods_within_budget, row_seconds
 from smart_core.progress import Run
 
 
@@ -23,10 +23,10 @@ def test_more_samples_and_classes_never_cost_less(id: str) -> None:
 
 def test_the_recommended_set_leaves_out_what_takes_too_long() -> None:
     small, large = (sc.simulate_set(8, 8, classes, seed=0) for classes in (3, 5))
-    assert within(RECOMMENDED_SECONDS, RECOMMENDED, small) == list(RECOMMENDED)
+    assert methods_within_budget(RECOMMENDED_SECONDS, RECOMMENDED, small) == list(RECOMMENDED)
     cost = sum(row_seconds("cts", large, 5))
-    assert "cts" not in within(0.9 * cost, ["cts"], large)
-    assert within(1.1 * cost, ["cts"], large) == ["cts"]
+    assert "cts" not in methods_within_budget(0.9 * cost, ["cts"], large)
+    assert methods_within_budget(1.1 * cost, ["cts"], large) == ["cts"]
 
 
 def test_a_fit_that_is_cached_costs_only_its_intervals() -> None:

@@ -257,7 +257,7 @@ def test_a_batch_of_fits_equals_single_fits(data, monkeypatch: pytest.MonkeyPatc
         together = sc.sensitivity(data, **arguments)
     finally:
         torch.set_num_threads(threads)
-    monkeypatch.setattr(SmartBatch, "takes", lambda self, method, settings: False)
+    monkeypatch.setattr(SmartBatch, "supports", lambda self, method, settings: False)
     singly = sc.sensitivity(data, **arguments)
     for name in METRICS:
         np.testing.assert_array_equal(together.metrics[name], alone.metrics[name])

@@ -11,7 +11,7 @@ from smart_core.calibrators import Calibrator, select
 from smart_core.calibrators.toplabel import TopLabelCalibrator, complement
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.evaluation import Evaluation, evaluate
-from smart_core.experiments.compiled_rows import CompiledRows, takes
+from smart_core.experiments.compiled_rows import CompiledRows, supports
 from smart_core.experiments.streaming import evaluate_all
 from smart_core.types import Logits
 from tests.calibrators.problems import over_confident
@@ -63,7 +63,7 @@ def compiled(fit: Calibrator, part: sc.Part) -> Evaluation:
 
 
 @pytest.mark.parametrize("classes", [2, 7, 300])
-@pytest.mark.parametrize("id", [id for id in select("all") if takes(sc.calibrators.get(id))])
+@pytest.mark.parametrize("id", [id for id in select("all") if supports(sc.calibrators.get(id))])
 def test_every_method_that_is_taken(id: str, classes: int):
     # fitted to others: a map with steps has them at the rows that it was fitted to
     other = over_confident(400, classes, seed=classes + 1)

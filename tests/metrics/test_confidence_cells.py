@@ -27,8 +27,9 @@ def sample(dtype: type) -> sc.Evaluation:
 
 
 def few(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    for module in (evaluations, groups_of_margins, slices_by_column, partitions):
-        monkeypatch.setattr(module, "MANY", limit)
+    for module in (evaluations, groups_of_margins, slices_by_column):
+        monkeypatch.setattr(module, "SUMS_FROM_SAMPLES", limit)
+    monkeypatch.setattr(partitions, "HASHED_FROM_TEXTS", limit)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -70,7 +71,7 @@ def test_the_noise_floor_of_sums_is_that_of_drawn_labels(monkeypatch: pytest.Mon
     # the mean of 4000 draws is known to 1% of itself, their 95% quantile to 2%
     assert summed.mean == pytest.approx(drawn.mean, rel=0.04)
     assert summed.q95 == pytest.approx(drawn.q95, rel=0.06)
-    assert confidence_cells.MANY > ROWS
+    assert confidence_cells.SUMS_FROM_SAMPLES > ROWS
 
 
 def test_a_bin_of_hardly_any_errors_is_drawn_as_counts():

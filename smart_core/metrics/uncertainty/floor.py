@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from smart_core.metrics.arrays import Evaluated, MetricError, confidences, needed
 from smart_core.metrics.binning import check_bins
-from smart_core.metrics.confidence_cells import equal_width
+from smart_core.metrics.confidence_cells import binned_sums_if_large
 from smart_core.metrics.smooth_calibration import smce_batch
 from smart_core.metrics.smooth_ece import smece_batch
 from smart_core.metrics.uncertainty.cells import cell_index
@@ -51,9 +51,9 @@ def noise_floor(metric: str, evaluation: Evaluated, *, bins: int = 15, draws: in
         values = np.maximum(mean + sd * ndtri((np.arange(draws) + 0.5) / draws), 0.0)
         return Floor(mean, mean + 1.645 * sd, draws, values)
     check_bins(bins)
-    many = equal_width(evaluation, bins) if metric in ("ece", "mce") else None
-    if many is not None:
-        return _floor(_values(metric, many.calibrated_gaps(draws, seed), many.by_bin[0] / many.samples))
+    sums = binned_sums_if_large(evaluation, bins) if metric in ("ece", "mce") else None
+    if sums is not None:
+        return _floor(_values(metric, sums.calibrated_gaps(draws, seed), sums.by_bin[0] / sums.samples))
     p = confidences(needed(evaluation, "confidence", metric))
     return floor_of_cells(metric, p.astype(np.float64), *cell_index(metric, p, bins, fine=True), draws, seed)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from smart_core.metrics.arrays import Evaluated, MetricError, losses, needed, residuals
 from smart_core.metrics.binned import adaece, ece
-from smart_core.metrics.confidence_cells import equal_width
+from smart_core.metrics.confidence_cells import binned_sums_if_large
 from smart_core.metrics.proper import LARGEST_BRIER, LARGEST_NLL
 from smart_core.metrics.smooth_calibration import smce
 from smart_core.metrics.smooth_ece import smece
@@ -99,9 +99,9 @@ def plug_in(metric: str, evaluation: Evaluated, bins: int) -> float:
         return float(sample_losses(metric, evaluation).mean())
     if metric == "cece":
         return float(needed(evaluation, "cells", metric).ece())
-    many = equal_width(evaluation, bins) if metric == "ece" else None
-    if many is not None:
-        return many.table.ece
+    sums = binned_sums_if_large(evaluation, bins) if metric == "ece" else None
+    if sums is not None:
+        return sums.table.ece
     pair = needed(evaluation, "confidence", metric), needed(evaluation, "correct", metric)
     if metric in ("ece", "adaece"):
         return (ece if metric == "ece" else adaece)(*pair, bins)
@@ -133,14 +133,14 @@ def _error_interval(
         bounds, expected = classwise_bounds(cells), float((cells.sum_p - cells.sum_p2).sum())
     else:
         bounds = top_label_bounds(metric, [evaluation], bins, seed, [value])[0]
-        many = equal_width(evaluation, bins) if metric == "ece" else None
-        if many is None:
+        sums = binned_sums_if_large(evaluation, bins) if metric == "ece" else None
+        if sums is None:
             p, r = residuals(evaluation.confidence, evaluation.correct)
-            sums = p.size, float(p.sum()), float((p * (1 - p)).sum()), float(r @ r), float((p + r).sum())
+            totals = p.size, float(p.sum()), float((p * (1 - p)).sum()), float(r @ r), float((p + r).sum())
         else:
-            count, total, hits, variance, squares = many.by_bin.sum(axis=1).tolist()
-            sums = round(count), total, variance, squares, hits
-        known = Residuals(*sums)
+            count, total, hits, variance, squares = sums.by_bin.sum(axis=1).tolist()
+            totals = round(count), total, variance, squares, hits
+        known = Residuals(*totals)
         expected = known.expected
     noise = (floor or noise_floor(metric, evaluation, bins=bins, seed=seed)) if expected >= NORMAL_ABOVE else None
     return error_range(metric, value, bounds, known, level, noise)

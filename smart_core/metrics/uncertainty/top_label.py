@@ -19,7 +19,7 @@ import numpy as np
 
 from smart_core.metrics.arrays import Evaluated, MetricError, confidence_and_correct, needed
 from smart_core.metrics.binning import check_bins
-from smart_core.metrics.confidence_cells import equal_width
+from smart_core.metrics.confidence_cells import binned_sums_if_large
 from smart_core.metrics.smooth_calibration import smce, smce_batch
 from smart_core.metrics.smooth_ece import smece, smooth_cells
 from smart_core.metrics.uncertainty.bounds import LARGEST_BIAS, Bounds, absolute_estimate, around
@@ -48,10 +48,10 @@ def top_label_bounds(
     `values` are those of the metric, if they are known already.
     """
     check_bins(bins)
-    many = equal_width(evaluations[0], bins) if metric == "ece" and len(evaluations) == 1 else None
-    if many is not None:
-        part = summed(many)
-        normals = correlated_normals(summed_covariance(many), DRAWS, np.random.default_rng(seed))
+    sums = binned_sums_if_large(evaluations[0], bins) if metric == "ece" and len(evaluations) == 1 else None
+    if sums is not None:
+        part = summed(sums)
+        normals = correlated_normals(summed_covariance(sums), DRAWS, np.random.default_rng(seed))
         return [bounds_of_cells(metric, part, normals, None)]
     pairs = [
         confidence_and_correct(needed(one, "confidence", metric), needed(one, "correct", metric)) for one in evaluations
