@@ -16,7 +16,7 @@ from streamlit.web.server.starlette.starlette_websocket import _get_signed_cooki
 
 from pages.shared.guard import Guard, UploadLimit, is_allowed
 from pages.shared.uploads import MAX_UPLOADED_IN_ALL, LimitedUploads
-from smart_core.cli.dashboard import opened
+from smart_core.cli.dashboard import startup
 
 LIBRARIES = ("numba", "pandas", "plotly.graph_objects", "pyarrow", "scipy.stats", "torch")
 
@@ -35,7 +35,7 @@ def signed_in(cookies: dict[str, str]) -> bool:
 app = App(
     Path(__file__).with_name("dashboard.py"),
     middleware=[
-        Middleware(Guard, access=opened.access, signed_in=signed_in),
+        Middleware(Guard, access=startup.access, signed_in=signed_in),
         Middleware(UploadLimit, most=MAX_UPLOADED_IN_ALL),
     ],
 )

@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 import smart_core as sc
 from pages.shared.session import MAX_DATASETS
 from smart_core.cli import main, serving
-from smart_core.cli.dashboard import MALLOC, MAX_SETS, Given, address, is_loopback, opened, read
+from smart_core.cli.dashboard import MALLOC, MAX_SETS, StartupDataset, address, is_loopback, read, startup
 from smart_core.cli.serving import Access
 from smart_core.data.document import load_call
 from smart_core.data.samples import sample_names
@@ -49,10 +49,10 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list
     """Instead of a server: the command line that Streamlit would get."""
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(runpy, "run_module", lambda *arguments, **named: None)
-    monkeypatch.setattr(opened, "sets", [])
-    monkeypatch.setattr(opened, "samples", [])
-    monkeypatch.setattr(opened, "store", None)
-    monkeypatch.setattr(opened, "access", Access())
+    monkeypatch.setattr(startup, "sets", [])
+    monkeypatch.setattr(startup, "samples", [])
+    monkeypatch.setattr(startup, "store", None)
+    monkeypatch.setattr(startup, "access", Access())
     for variable in (serving.FOLDER_VARIABLE, serving.TOKEN_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -152,7 +152,7 @@ def test_other_machines_are_admitted_only_with_a_token_or_a_login(
     monkeypatch.chdir(tmp_path)
     assert main(["dashboard"]) == 0
     assert "--server.address=127.0.0.1" in served()
-    assert (capsys.readouterr().err, opened.access) == ("", Access())
+    assert (capsys.readouterr().err, startup.access) == ("", Access())
     assert main(["dashboard", "--host", "0.0.0.0"]) == 2
     (sentence,) = capsys.readouterr().err.splitlines()
     assert sentence == (
@@ -163,19 +163,19 @@ def test_other_machines_are_admitted_only_with_a_token_or_a_login(
     assert "fewer than 16 characters" in capsys.readouterr().err
     assert main(["dashboard", "--host", "0.0.0.0", "--token"]) == 0
     assert "--server.address=0.0.0.0" in served()
-    token = opened.access.token
+    token = startup.access.token
     assert token is not None
     assert f"/?token={token}" in capsys.readouterr().out
     assert main(["dashboard", "--host", "0.0.0.0", "--token"]) == 0
-    assert opened.access.token == token  # kept with the workspaces
+    assert startup.access.token == token  # kept with the workspaces
     monkeypatch.setenv(serving.TOKEN_VARIABLE, "the token of the environment")
     assert main(["dashboard", "--host", "0.0.0.0"]) == 0
-    assert opened.access.token == "the token of the environment"
+    assert startup.access.token == "the token of the environment"
     monkeypatch.delenv(serving.TOKEN_VARIABLE)
     (tmp_path / ".streamlit").mkdir()
     (tmp_path / ".streamlit" / "secrets.toml").write_text('[auth]\nredirect_uri = "u"\ncookie_secret = "s"\n')
     assert main(["dashboard", "--host", "0.0.0.0"]) == 0
-    assert opened.access == Access(login=True)
+    assert startup.access == Access(login=True)
     assert [is_loopback(host) for host in ("::1", "127.0.0.2", "localhost", "::", "lab.example")] == [
         *(True, True, True, False, False)
     ]
@@ -184,16 +184,16 @@ def test_other_machines_are_admitted_only_with_a_token_or_a_login(
 
 def test_where_workspaces_are_saved_and_their_limits(served: Callable[[], list[str]], tmp_path: Path):
     assert main(["dashboard", "--ephemeral"]) == 0
-    assert opened.store is None
+    assert startup.store is None
     assert list(tmp_path.iterdir()) == []
     assert main(["dashboard"]) == 0
-    assert opened.store is not None
-    assert opened.store.folder.is_relative_to(tmp_path)  # the home folder of this test
-    assert opened.store.limits == Limits()
+    assert startup.store is not None
+    assert startup.store.folder.is_relative_to(tmp_path)  # the home folder of this test
+    assert startup.store.limits == Limits()
     shared = ["--host", "0.0.0.0", "--token", "a token that is long"]
     assert main(["dashboard", *shared, "--workspace-dir", str(tmp_path / "here"), "--quota", "0.5"]) == 0
-    assert opened.store.folder == tmp_path / "here"
-    assert opened.store.limits == Limits(500_000_000, 50_000_000_000)
+    assert startup.store.folder == tmp_path / "here"
+    assert startup.store.limits == Limits(500_000_000, 50_000_000_000)
 
 
 def test_unused_workspaces_expire_on_a_shared_server_only(
@@ -228,7 +228,7 @@ def test_every_new_session_starts_with_the_given_files(
 ):
     assert MAX_SETS == MAX_DATASETS
     assert main(["dashboard", "bundle1.npz", "bundle0.npz", "sample:digits"]) == 0
-    first, second = opened.sets
+    first, second = startup.sets
     for _ in range(2):
         app = opens_with()
         assert app.session_state["data"] == first.data.content_hash[:12]
@@ -236,13 +236,13 @@ def test_every_new_session_starts_with_the_given_files(
         assert sorted(titles) == ["bundle0", "bundle1"]
     assert app.session_state["session"].datasets[second.data.content_hash[:12]].data is second.data
     assert opens_with({"data": "digits"}).session_state["data"] == "digits"
-    monkeypatch.setattr(opened, "sets", [])
+    monkeypatch.setattr(startup, "sets", [])
     assert opens_with().session_state["data"] == "digits"
 
 
 def test_two_files_of_the_same_name_get_different_titles(folder: Path, monkeypatch: pytest.MonkeyPatch):
     contents = [(folder / f"bundle{number}.npz").read_bytes() for number in range(2)]
-    monkeypatch.setattr(opened, "sets", [Given(sc.load(content, name="same.npz")) for content in contents])
+    monkeypatch.setattr(startup, "sets", [StartupDataset(sc.load(content, name="same.npz")) for content in contents])
     app = opens_with()
     assert {held.title for held in app.session_state["session"].datasets.values()} == {"same", "same (2)"}
 

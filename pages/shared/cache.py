@@ -30,9 +30,9 @@ from smart_core.analysis.slices import slices as compute_slices
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.analysis.temperature_curve import temperature_curve as compute_temperature_curve
 from smart_core.calibrators.base import Calibrator
+from smart_core.data.grouping import partition
 from smart_core.data.lazy.rows import LazyPart
 from smart_core.data.logitset import Array
-from smart_core.data.partition import partition
 from smart_core.device import one_thread
 from smart_core.experiments.method_result import MethodResult, evaluate_method
 from smart_core.experiments.model_pair import ModelPair, compare_models

@@ -20,7 +20,7 @@ import sample_logits
 from pages.shared import session, undo
 from pages.shared.session import LoadedDataset
 from smart_core import LogitSet, load
-from smart_core.cli.dashboard import opened
+from smart_core.cli.dashboard import startup
 from smart_core.data.samples import PREFIX
 from smart_core.data.saved import LONGEST_NAME
 from smart_core.formatting import printable
@@ -137,7 +137,7 @@ def empty() -> bool:
 
 def default_key() -> str:
     """Return the data set that a session opens with: the command line's, else the first sample, else an empty key."""
-    given = [key_of(item.data) for item in opened.sets] + opened.samples
+    given = [key_of(item.data) for item in startup.sets] + startup.samples
     return next((key for key in [*given, *samples()] if key in titles()), "")
 
 
@@ -196,7 +196,7 @@ def key_of(data: LogitSet) -> str:
 def add_from_command_line() -> None:
     """Add the data sets of the command line to the workspace; they are saved when something is computed from them."""
     own = session.current().datasets
-    for item in reversed(opened.sets):
+    for item in reversed(startup.sets):
         key = key_of(item.data)
         if key not in own:
             title, paths = _unique_title(item.data.name, key), tuple(map(os.path.abspath, item.files))

@@ -98,7 +98,7 @@ def chosen_settings(method: str) -> dict[str, Any]:
 def row(data: LogitSet, method: str) -> LeaderboardRow | None:
     """Return the latest row of a method on a data set; a restored row of other data does not count."""
     found = session.current().rows.get(row_key(data, method))
-    return found if found is not None and found.result.fits(data) else None
+    return found if found is not None and found.result.matches(data) else None
 
 
 def rows(data: LogitSet) -> dict[str, LeaderboardRow]:

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.shared import datasets, resume, session, urls, workspace_list, workspaces
 from pages.shared.components import plain_text
 from pages.shared.jobs import Job
-from smart_core.cli.dashboard import opened
+from smart_core.cli.dashboard import startup
 from smart_core.evaluation import HEADLINE, METRICS
 from smart_core.formatting import duration
 
@@ -48,7 +48,7 @@ def draw(page: st.Page) -> DeltaGenerator:
         )
         _jobs()
         place = st.container()
-        if opened.access.login and st.user.is_logged_in:
+        if startup.access.login and st.user.is_logged_in:
             st.caption(f"Signed in as {plain_text(str(st.user.get('name') or st.user.get('email') or st.user.sub))}")
             st.button("Sign out", key="sign-out", on_click=st.logout, type="tertiary")
     if not datasets.empty():
@@ -124,8 +124,8 @@ def _job_list() -> None:
     jobs = list(session.current().jobs)
     shown = [job for job in jobs if job.active] + [job for job in jobs if not job.active][:MAX_FINISHED]
     if shown:
-        if opened.dask is not None:
-            st.markdown(f"[Dask's dashboard]({opened.dask})")
+        if startup.dask is not None:
+            st.markdown(f"[Dask's dashboard]({startup.dask})")
         with st.container(key="jobs"):
             for number, job in enumerate(shown):
                 _job(job, f"job-{number}", shortcut="Esc" if number == 0 else None)

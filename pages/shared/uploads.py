@@ -14,7 +14,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import DeletedFile, UploadedFileRec
 
-from smart_core.cli.dashboard import opened
+from smart_core.cli.dashboard import startup
 from smart_core.data.formats import EXTENSIONS
 from smart_core.data.formats.raw import MAX_CHARACTERS, extension_of
 from smart_core.data.lazy.opening import are_large, by_number
@@ -171,7 +171,7 @@ def _is_open(folder: str) -> bool:
     """Return whether a folder is offered: not hidden, not a link, and not where the server saves workspaces."""
     if os.path.basename(folder).startswith(".") or os.path.islink(folder):
         return False
-    return opened.store is None or not Path(folder).is_relative_to(opened.store.folder)
+    return startup.store is None or not Path(folder).is_relative_to(startup.store.folder)
 
 
 def _is_logit_file(path: Path) -> bool:
@@ -201,7 +201,7 @@ def server_file(folder: Path, name: str) -> Path:
         regular = path.resolve(strict=True) == path and path.is_file()
     except (OSError, RuntimeError, ValueError):  # a link to itself, or characters that no path can contain
         regular = False
-    if opened.store is not None and path.is_relative_to(opened.store.folder):
+    if startup.store is not None and path.is_relative_to(startup.store.folder):
         regular = False
     if not regular:
         raise LogitFileError(

@@ -15,7 +15,7 @@ import streamlit as st
 
 from pages.shared import session, workspaces
 from pages.shared.components import plain_text
-from smart_core.cli.dashboard import opened
+from smart_core.cli.dashboard import startup
 from smart_core.errors import WorkspaceError
 from smart_core.export.workspaces import Entry
 from smart_core.export.workspaces.store import LONGEST_NAME
@@ -27,18 +27,18 @@ MAX_RECENT = 3
 
 def others() -> list[Entry]:
     """Return the user's other workspaces, the last used first; none where users cannot be told apart."""
-    if opened.store is None or opened.access.token is not None or workspaces.is_read_only():
+    if startup.store is None or startup.access.token is not None or workspaces.is_read_only():
         return []
     own, here = workspaces.user(), session.current().id
-    return [entry for entry in opened.store.entries() if entry.owner == own and entry.id != here]
+    return [entry for entry in startup.store.entries() if entry.owner == own and entry.id != here]
 
 
 def title(entry: Entry) -> str:
     """Return the name of a workspace, or the titles of its data sets if it has none."""
-    if entry.name or opened.store is None:
+    if entry.name or startup.store is None:
         return entry.name
-    keys = opened.store.keys(entry.id, "dataset")
-    titles = [str(opened.store.tree(entry.id, "dataset", key)["title"]) for key in keys]
+    keys = startup.store.keys(entry.id, "dataset")
+    titles = [str(startup.store.tree(entry.id, "dataset", key)["title"]) for key in keys]
     return ", ".join(titles[:3]) or "samples only"
 
 
@@ -98,7 +98,7 @@ def draw_recent() -> None:
 
 def draw() -> None:
     """Draw the section of Export: this workspace, the limits of the server, and the user's other workspaces."""
-    here, store = session.current(), opened.store
+    here, store = session.current(), startup.store
     if here.original is not None:
         return
     entry = None if store is None else store.find(here.id)

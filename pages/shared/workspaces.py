@@ -16,7 +16,7 @@ import streamlit as st
 from pages.shared import saved_items, session
 from pages.shared.jobs import ReadOnlyJobList
 from pages.shared.session import Session
-from smart_core.cli.dashboard import opened
+from smart_core.cli.dashboard import startup
 from smart_core.errors import WorkspaceError
 from smart_core.export.workspaces import BoundedDict, ReadOnlyDict, StoredDict
 from smart_core.export.workspaces.store import is_id, new_id
@@ -41,9 +41,9 @@ def enter() -> bool:
     here: Session | None = st.session_state.get(session.SESSION)
     id, link = st.query_params.get(PARAMETER, ""), st.query_params.get(SHARED, "")
     if here is not None and _still_valid(here) and (id or link) in ("", here.id):
-        if opened.store is not None:
+        if startup.store is not None:
             with suppress(WorkspaceError):  # on a full disk, or while another process writes: it can still be viewed
-                opened.store.touch((here.original or here).id)
+                startup.store.touch((here.original or here).id)
         return False
     if here is not None:
         st.session_state.clear()
@@ -65,7 +65,7 @@ def _still_valid(here: Session) -> bool:
 
 def user() -> str | None:
     """Return who has signed in; None on a server without a login."""
-    if not opened.access.login or not st.user.is_logged_in:
+    if not startup.access.login or not st.user.is_logged_in:
         return None
     return str(st.user.get("sub") or st.user.get("email"))
 
@@ -79,11 +79,11 @@ def find(id: str) -> Session | None:
         return None
     with _lock:
         here = _open.get(id)
-        entry = None if opened.store is None else opened.store.find(id)
+        entry = None if startup.store is None else startup.store.find(id)
         if entry is not None and entry.owner != user():
             return None
-        if here is None and opened.store is not None and entry is not None:
-            here = _open[id] = saved_items.session_of(opened.store, id, entry.owner)
+        if here is None and startup.store is not None and entry is not None:
+            here = _open[id] = saved_items.session_of(startup.store, id, entry.owner)
         return None if here is not None and here.owner != user() else here
 
 
@@ -94,14 +94,14 @@ def find_shared(link: str) -> Session | None:
         return None
     with _lock:
         here = _open.get(id)
-        entry = None if opened.store is None else opened.store.find(id)
-        if here is None and opened.store is not None and entry is not None:
-            here = _open[id] = saved_items.session_of(opened.store, id, entry.owner)
+        entry = None if startup.store is None else startup.store.find(id)
+        if here is None and startup.store is not None and entry is not None:
+            here = _open[id] = saved_items.session_of(startup.store, id, entry.owner)
     return None if here is None else read_only(here, link)
 
 
 def _workspace_of(link: str) -> str | None:
-    return _links.get(link) if opened.store is None else opened.store.shared(link)
+    return _links.get(link) if startup.store is None else startup.store.shared(link)
 
 
 def read_only(here: Session, link: str) -> Session:
@@ -125,8 +125,8 @@ def is_read_only() -> bool:
 
 def share(here: Session) -> str:
     """Return the id of the read-only link of a workspace."""
-    if opened.store is not None:
-        return opened.store.share(here.id)
+    if startup.store is not None:
+        return startup.store.share(here.id)
     link = link_of(here) or new_id()
     _links[link] = here.id
     return link
@@ -134,16 +134,16 @@ def share(here: Session) -> str:
 
 def withdraw(here: Session) -> None:
     """Make the read-only link of a workspace invalid."""
-    if opened.store is not None:
-        opened.store.unshare(here.id)
+    if startup.store is not None:
+        startup.store.unshare(here.id)
     for link in [link for link, id in _links.items() if id == here.id]:
         del _links[link]
 
 
 def link_of(here: Session) -> str | None:
     """Return the id of the read-only link of a workspace, if there is one."""
-    if opened.store is not None:
-        entry = opened.store.find(here.id)
+    if startup.store is not None:
+        entry = startup.store.find(here.id)
         return None if entry is None else entry.shared
     return next((link for link, id in _links.items() if id == here.id), None)
 
@@ -151,8 +151,8 @@ def link_of(here: Session) -> str | None:
 def begin() -> Session:
     """Return a new workspace. It is on the disk as soon as anything is in it."""
     here = Session(owner=user())
-    if opened.store is not None:
-        here = saved_items.session_of(opened.store, here.id, here.owner)
+    if startup.store is not None:
+        here = saved_items.session_of(startup.store, here.id, here.owner)
     with _lock:
         _open[here.id] = here
     return here
@@ -160,8 +160,8 @@ def begin() -> Session:
 
 def delete(id: str) -> None:
     """Delete a workspace: its jobs are cancelled, its windows begin a new one, and nothing is left on the disk."""
-    if opened.store is not None:
-        opened.store.delete(id)
+    if startup.store is not None:
+        startup.store.delete(id)
     with _lock:
         here = _open.pop(id, None)
     if here is not None:
@@ -180,7 +180,7 @@ def faults(here: Session) -> list[str]:
 
 def is_saved() -> bool:
     """Return whether the workspace of this window is on the disk, or would be in memory only anyway."""
-    return opened.store is None or opened.store.find(session.current().id) is not None
+    return startup.store is None or startup.store.find(session.current().id) is not None
 
 
 def note_view(view: Mapping[str, str]) -> None:

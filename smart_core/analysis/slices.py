@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from smart_core.data.grouping import partition
 from smart_core.data.logitset import Array, Part
-from smart_core.data.partition import partition
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import Evaluation
 from smart_core.formatting import percent, plural
@@ -118,7 +118,7 @@ def columns_of(part: Part, class_names: Sequence[str] | None = None) -> dict[str
 def slices(
     evaluation: Evaluation, values: Array, bins: int = 15, groups: Mapping[str, IntArray] | None = None
 ) -> list[Slice]:
-    """The slices of an evaluation by a column (N,), as `smart_core.data.partition` groups its values.
+    """The slices of an evaluation by a column (N,), as `smart_core.data.grouping` groups its values.
 
     `groups` are what it gives, if that is known.
 

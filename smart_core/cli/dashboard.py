@@ -1,6 +1,6 @@
 """The command `dashboard`: read the files, then run the app.
 
-Streamlit runs in this process, so each file is read once: every session starts with the data sets in `opened`.
+Streamlit runs in this process, so each file is read once: every session starts with the data sets in `startup`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ thresholds would have the system clear the same pages again and again."""
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class StartupDataset:
     """A data set, and the files and options of the command line that it was read with."""
 
     data: LogitSet
@@ -57,10 +57,10 @@ class Given:
 
 
 @dataclass(eq=False)
-class Opened:
+class StartupState:
     """The initial content of every session; the first set, or else the first sample, is shown first."""
 
-    sets: list[Given] = field(default_factory=list)
+    sets: list[StartupDataset] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
     store: Store | None = None
     """Where workspaces are saved; without one they are in memory."""
@@ -70,7 +70,7 @@ class Opened:
     """The page on which Dask shows its work, if jobs run there."""
 
 
-opened = Opened()
+startup = StartupState()
 
 
 def add(parser: ArgumentParser) -> None:
@@ -109,17 +109,17 @@ def run(options: Namespace) -> None:
 
     restart_with_malloc_settings()
     names = [file for file in options.files if is_sample(file)]
-    opened.samples = [located(name).stem for name in names]
+    startup.samples = [located(name).stem for name in names]
     files = [file for file in options.files if file not in names]
     if options.labels or (options.scheduler is not None and files):
-        opened.sets = [_in_place([*files, *(options.labels or [])])]
+        startup.sets = [_in_place([*files, *(options.labels or [])])]
     else:
-        opened.sets = read(files, **reading(options))
+        startup.sets = read(files, **reading(options))
     shared = not is_loopback(options.host)
     port = free_port(options.host, options.port)
-    opened.access = serving.access(options, shared, serving.folder_of(options))
-    opened.store = serving.open_store(options, shared)
-    token = "" if opened.access.token is None else f"/?token={quote(opened.access.token, safe='')}"
+    startup.access = serving.access(options, shared, serving.folder_of(options))
+    startup.store = serving.open_store(options, shared)
+    token = "" if startup.access.token is None else f"/?token={quote(startup.access.token, safe='')}"
     link = f"{address(options.host, port)}{token}"
     print(f"Dashboard: {link} (Ctrl-C stops it)", flush=True)
     if not options.no_browser:
@@ -130,7 +130,7 @@ def run(options: Namespace) -> None:
     sys.argv = ["streamlit", "run", str(APP / "dashboard_server.py"), *flags]
     # having shut down, uvicorn raises the signal again, which Streamlit would report as "Aborted!" with code 1
     with on_scheduler(options) as workers, handling(lambda *_: sys.exit(0), signal.SIGINT, signal.SIGTERM):
-        opened.dask = None if workers is None else workers.link
+        startup.dask = None if workers is None else workers.link
         runpy.run_module("streamlit", run_name="__main__")
 
 
@@ -153,13 +153,13 @@ def restart_with_malloc_settings() -> None:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **MALLOC})
 
 
-def _in_place(files: list[str]) -> Given:
+def _in_place(files: list[str]) -> StartupDataset:
     from smart_core.data.lazy.opening import open as open_shards
 
-    return Given(open_shards(files), tuple(files), in_place=True)
+    return StartupDataset(open_shards(files), tuple(files), in_place=True)
 
 
-def read(files: list[str], **options: Any) -> list[Given]:
+def read(files: list[str], **options: Any) -> list[StartupDataset]:
     """Read the files as one data set if they form one (logits and labels, validation and test), else one per file.
 
     The logits of large files stay in them.
@@ -170,7 +170,7 @@ def read(files: list[str], **options: Any) -> list[Given]:
         return [_in_place(files)]
     if len(files) < 2:
         return [_given([file], options) for file in files]
-    found: list[Given] = []
+    found: list[StartupDataset] = []
     faults: list[LogitFileError] = []
     for file in files:
         try:
@@ -192,14 +192,14 @@ def read(files: list[str], **options: Any) -> list[Given]:
     return found
 
 
-def _has(given: Given, code: str) -> bool:
+def _has(given: StartupDataset, code: str) -> bool:
     return any(notice.code == code for notice in given.data.notices)
 
 
-def _given(files: list[str], options: dict[str, Any]) -> Given:
+def _given(files: list[str], options: dict[str, Any]) -> StartupDataset:
     from smart_core.data.document import load
 
-    return Given(load(files, **options), tuple(files), options)
+    return StartupDataset(load(files, **options), tuple(files), options)
 
 
 def free_port(host: str, port: int | None) -> int:

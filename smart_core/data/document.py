@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from smart_core.data import sandbox
-from smart_core.data.experiments import matching
+from smart_core.data.file_groups import matching
 from smart_core.data.formats.raw import BFLOAT16, RawArray, RawFile, stem_of
 from smart_core.data.logitset import Array, LogitSet
 from smart_core.data.normalize.parts import Unlabelled
-from smart_core.data.opened import OpenedFiles, choose_group
+from smart_core.data.opened_files import OpenedFiles, choose_group
 from smart_core.data.parsed import ArrayInfo, Labelled, ParsedDocument
 from smart_core.data.roles.assign import Roles
 from smart_core.data.source import GivenFile, Sources, by_experiment, collect

@@ -254,7 +254,7 @@ class Part:
         if by not in self.columns:
             return {}
         if by != "group" or self.group is None:
-            from smart_core.data.partition import partition
+            from smart_core.data.grouping import partition
 
             return {name: self.subset(rows) for name, rows in partition(self.columns[by]).items()}
         names, first, member = np.unique(self.group, return_index=True, return_inverse=True)

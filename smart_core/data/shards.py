@@ -15,7 +15,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from smart_core.data.experiments import shard_of
+from smart_core.data.file_groups import shard_of
 from smart_core.data.formats.raw import ArrayPath, Column, RawArray, RawFile
 from smart_core.data.logitset import Array, Notice
 from smart_core.data.roles.names import role_of, words

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from smart_core.data.experiments import experiments
+from smart_core.data.file_groups import experiments
 from smart_core.data.formats import EXTENSIONS, READABLE, STORE_MARKS
 from smart_core.data.formats.limits import MAX_BYTES
 from smart_core.data.formats.raw import extension_of, stem_of

@@ -17,7 +17,7 @@ from smart_core.data.formats import FORMATS, modules_of
 from smart_core.data.formats.raw import Source
 from smart_core.data.logitset import Array, Cure, Head, LogitSet, Notice, Part
 from smart_core.data.normalize.parts import Unlabelled
-from smart_core.data.opened import OpenedFiles
+from smart_core.data.opened_files import OpenedFiles
 from smart_core.data.parsed import ArrayInfo, Labelled
 from smart_core.data.sandbox import Content
 from smart_core.errors import Fix, LogitFileError

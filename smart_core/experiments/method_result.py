@@ -89,7 +89,7 @@ class MethodResult:
     def label(self) -> str:
         return method_named(self.id).label
 
-    def fits(self, data: LogitSet) -> bool:
+    def matches(self, data: LogitSet) -> bool:
         """Return whether the row can be about a data set: the numbers of classes and of samples are the same."""
         return all(fit.classes_ == data.classes for fit in self.calibrators) and all(
             len(evaluation) == len(data.test) for evaluation in self.evaluations

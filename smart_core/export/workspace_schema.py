@@ -162,7 +162,7 @@ def _comparison(comparison: Comparison) -> bool:
     return (
         all(row.id == id for id, row in rows.items())
         and {*comparison.tied, *([comparison.best] if comparison.best else [])} <= comparison.available.keys()
-        and all(row.fits(data) for row in comparison.available.values())
+        and all(row.matches(data) for row in comparison.available.values())
     )
 
 

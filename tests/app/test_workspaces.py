@@ -24,7 +24,7 @@ from pages.shared.jobs import Job, JobList, process_name
 from pages.shared.navigation import ORDER
 from pages.shared.session import LeaderboardRow, LoadedDataset, Split, row_key
 from pages.shared.theory import playground
-from smart_core.cli.dashboard import Given, opened
+from smart_core.cli.dashboard import StartupDataset, startup
 from smart_core.errors import WorkspaceError
 from smart_core.experiments import benchmark as engine_benchmark
 from smart_core.export.workspaces import Limits, Store
@@ -38,7 +38,7 @@ PAGES = [file.removeprefix("pages/").removesuffix(".py") for file in ORDER]
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A server that saves workspaces."""
     made = Store(tmp_path / "workspaces")
-    monkeypatch.setattr(opened, "store", made)
+    monkeypatch.setattr(startup, "store", made)
     yield made
     made.close()
 
@@ -48,7 +48,7 @@ def restarted(monkeypatch: pytest.MonkeyPatch, store: Store) -> Store:
     store.close()
     workspaces._open.clear()
     made = Store(store.folder, store.limits)
-    monkeypatch.setattr(opened, "store", made)
+    monkeypatch.setattr(startup, "store", made)
     return made
 
 
@@ -234,21 +234,21 @@ def test_a_file_on_the_command_line_is_not_copied(
     path = tmp_path / "large.npz"
     data = sc.simulate_set(300, 200, classes=3, seed=1)
     np.savez(path, **dict(data.arrays()))
-    monkeypatch.setattr(opened, "sets", [Given(sc.load(path), (str(path),), {})])
+    monkeypatch.setattr(startup, "sets", [StartupDataset(sc.load(path), (str(path),), {})])
     app = window("compare")
     here = session_of(app)
     assert store.entries() == []
     here.datasets.save()
     here.settings["ts"] = {}
     assert not list(store.folder.rglob("*.npy"))
-    monkeypatch.setattr(opened, "sets", [])
+    monkeypatch.setattr(startup, "sets", [])
     restarted(monkeypatch, store)
     app = window("diagnose", here.id)
     (own,) = session_of(app).datasets.values()
     assert own.data.content_hash == data.content_hash
     other = sc.simulate_set(300, 200, classes=3, seed=2)
     np.savez(path, **dict(other.arrays()))
-    restarted(monkeypatch, opened.store)  # type: ignore[arg-type]
+    restarted(monkeypatch, startup.store)  # type: ignore[arg-type]
     app = window("diagnose", here.id, data=data.content_hash[:12])
     assert any("large.npz has changed on the server" in error.value for error in app.error)
 
@@ -288,7 +288,7 @@ def test_workspaces_are_listed_and_named_on_ones_own_machine(
     links = [element.proto.url for element in fresh.get("link_button")]
     assert any(mine in link for link in links)
     assert "Continue where you left off" in text_of(fresh)
-    monkeypatch.setattr(opened, "access", workspaces.opened.access.__class__("a token of a shared server"))
+    monkeypatch.setattr(startup, "access", workspaces.startup.access.__class__("a token of a shared server"))
     stranger = window("start")
     assert not stranger.get("link_button")
 

@@ -18,7 +18,7 @@ import torch
 from smart_core.cli import main
 from smart_core.cli.benchmark import load_sets
 from smart_core.data import Document, load
-from smart_core.data.experiments import experiments, shard_of
+from smart_core.data.file_groups import experiments, shard_of
 from smart_core.data.source import Folder
 from smart_core.errors import Fix, LogitFileError
 from tests.data.containers import hdf5, json_lines, lm_eval_sample, zarr_store

@@ -10,7 +10,7 @@ from smart_core import evaluation as evaluations
 from smart_core import kernels
 from smart_core.analysis import margin_groups as groups_of_margins
 from smart_core.analysis import slices as slices_by_column
-from smart_core.data import partition as partitions
+from smart_core.data import grouping
 from smart_core.metrics import confidence_cells
 
 ROWS = 30_000
@@ -29,7 +29,7 @@ def sample(dtype: type) -> sc.Evaluation:
 def few(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     for module in (evaluations, groups_of_margins, slices_by_column):
         monkeypatch.setattr(module, "SUMS_FROM_SAMPLES", limit)
-    monkeypatch.setattr(partitions, "HASHED_FROM_TEXTS", limit)
+    monkeypatch.setattr(grouping, "HASHED_FROM_TEXTS", limit)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from smart_core.data.document import Document
-from smart_core.data.experiments import shard_of
+from smart_core.data.file_groups import shard_of
 from smart_core.data.formats.raw import RawArray, stem_of
 from smart_core.data.lazy.readers import READABLE_BY_ROWS, READERS, Found, is_url, name_of, reader_of, reading
 from smart_core.data.lazy.reduced import open_reduced, tail_column

@@ -101,7 +101,7 @@ class _Flat(Reader):
         """Every array of an open file of this size."""
 
     def arrays(self, path: str) -> Mapping[str, Found]:
-        with opened(path) as (handle, size):
+        with open_binary(path) as (handle, size):
             return {key: numbers.found for key, numbers in self._checked(handle, size, name_of(path)).items()}
 
     def _checked(self, handle: IO[bytes], size: int, name: str) -> dict[str, _Numbers]:
@@ -114,7 +114,7 @@ class _Flat(Reader):
         return layout
 
     def blocks(self, path: str, key: str, start: int, stop: int, size: int) -> Iterator[Array]:
-        with opened(path) as (handle, length):
+        with open_binary(path) as (handle, length):
             numbers = self._checked(handle, length, name_of(path))[key]
             width = math.prod(numbers.shape[1:]) * numbers.item
             whole = np.empty(min(size, max(stop - start, 0)) * width, dtype=np.uint8)
@@ -301,13 +301,13 @@ class _Parquet(_Table):
     def _schema(self, path: str) -> tuple[Any, int]:
         from pyarrow.parquet import ParquetFile
 
-        with opened(path) as (handle, _), ParquetFile(handle) as file:
+        with open_binary(path) as (handle, _), ParquetFile(handle) as file:
             return file.schema_arrow, file.metadata.num_rows
 
     def _batches(self, path: str, columns: list[str], start: int, stop: int, size: int) -> Iterator[Any]:
         from pyarrow.parquet import ParquetFile
 
-        with opened(path) as (handle, _), ParquetFile(handle) as file:
+        with open_binary(path) as (handle, _), ParquetFile(handle) as file:
             ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)])
             begins = ends - np.diff(ends, prepend=0)
             groups = np.flatnonzero((ends > start) & (begins < stop)).tolist()
@@ -330,7 +330,7 @@ class _Arrow(_Table):
     def _file(self, path: str) -> Iterator[Any]:
         import pyarrow as pa
 
-        with opened(path) as (handle, _):
+        with open_binary(path) as (handle, _):
             yield pa.ipc.open_file(handle)
 
     def _schema(self, path: str) -> tuple[Any, int]:
@@ -447,7 +447,7 @@ def name_of(path: str) -> str:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tuple[Any, int]]:
+def open_binary(path: str) -> Iterator[tuple[Any, int]]:
     """An open binary file and its size."""
     if is_url(path):
         import fsspec

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from smart_core.data.checks import notices_of
-from smart_core.data.lazy.readers import is_url, name_of, opened, reading
+from smart_core.data.lazy.readers import is_url, name_of, open_binary, reading
 from smart_core.data.lazy.rows import FIT_ROWS, LazyRows, Shard
 from smart_core.data.logitset import TAIL_COLUMN, Array, LogitSet, Notice, Part, read_only
 from smart_core.data.reduced import COLUMNS, LABEL, LOGITS, SHOWN, SPLIT
@@ -159,7 +159,7 @@ def tail_column(path: str) -> str | None:
 
     if not path.lower().endswith(".parquet"):
         return None
-    with reading(path), opened(path) as (handle, _):
+    with reading(path), open_binary(path) as (handle, _):
         return next((each for each in read_schema(handle).names if TAIL_COLUMN.fullmatch(each)), None)
 
 
@@ -168,7 +168,7 @@ def _read(path: str) -> _Table:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-    with reading(path), opened(path) as (handle, _), ParquetFile(handle, memory_map=not is_url(path)) as file:
+    with reading(path), open_binary(path) as (handle, _), ParquetFile(handle, memory_map=not is_url(path)) as file:
         schema, tail = file.schema_arrow, tail_column(path)
         needed = {LABEL, LOGITS, "margin", *COLUMNS}
         if tail is None or not needed <= set(schema.names):

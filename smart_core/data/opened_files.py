@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smart_core.data.experiments import experiments, matching, without_experiment
+from smart_core.data.file_groups import experiments, matching, without_experiment
 from smart_core.data.formats import read, read_arrays
 from smart_core.data.formats.raw import MAX_CHARACTERS, ArrayPath, RawFile, Source
 from smart_core.data.parsed import ParsedDocument
