@@ -15,7 +15,7 @@ from smart_core.calibrators.ts import TS
 from smart_core.errors import CalibrationError
 from smart_core.evaluation import HEADLINE
 from smart_core.experiments import method_result
-from smart_core.experiments.compare import compare
+from smart_core.experiments.compare import compare, summarise
 from smart_core.experiments.method_result import evaluate_method, point_values, with_intervals
 from tests.calibrators.problems import over_confident
 
@@ -197,6 +197,14 @@ def test_a_failing_paired_test_does_not_affect_the_rows(data, monkeypatch: pytes
     assert result.best == "ts"
     assert result.tied == {}
     assert result.notices == ["No paired test of ECE: failed: ValueError: no test today"]
+
+
+def test_paired_tests_can_be_left_to_a_later_call(data):
+    whole, rows = compare(data, "vanilla,ts", 1), compare(data, "vanilla,ts", 1, paired_tests=False)
+    later = summarise(data, rows.results)
+    assert (rows.tied, rows.results["ts"].values) == ({}, whole.results["ts"].values)
+    assert whole.tied
+    assert (later.best, later.tied, later.floor) == (whole.best, whole.tied, whole.floor)
 
 
 @pytest.mark.parametrize("metric", ["mce", "aurc", "ece_l2"])

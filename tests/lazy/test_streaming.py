@@ -128,6 +128,16 @@ def test_very_many_rows_are_compared_by_sums(data: sc.LogitSet, whole: sc.LogitS
     assert np.isfinite(grid.mean("nll")).all()
 
 
+def test_sums_over_other_bins_are_evaluated_again(data: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(streaming, "SUMMED_ABOVE", 0)
+    for module in (streaming, method_result):  # no classwise sums, which have their own number of bins
+        monkeypatch.setattr(module, "CLASSWISE_UP_TO", 0)
+    cache = {}
+    sc.compare(data, "vanilla,ts", seeds=1, cache=cache)
+    found = sc.compare(data, "vanilla,ts", seeds=1, bins=10, cache=cache).results["ts"]
+    assert found.mean("ece") == sc.compare(data, "vanilla,ts", seeds=1, bins=10).results["ts"].mean("ece")
+
+
 def test_compare_reads_the_shards_once_for_all_methods(data: sc.LogitSet, monkeypatch: pytest.MonkeyPatch):
     read = count_passes(monkeypatch)
     sc.compare(data, "ts,isotonic", seeds=1)
