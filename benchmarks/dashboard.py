@@ -36,7 +36,7 @@ UPLOADS, CHANGES = 3, 8
 """How often each step is taken; medians are shown."""
 
 REPORT = Path(__file__).with_name("DASHBOARD.md")
-VERDICT = re.compile(r"bundle\. (Too confident|Not confident enough|No )")
+VERDICT = re.compile(r"bundle\. (Overconfident|Underconfident|No )")
 """How the verdict on the uploaded file begins."""
 
 Pair = tuple[float, float]

@@ -20,7 +20,7 @@ PATIENCE = 180_000
 """Milliseconds to wait for a step."""
 IDLE = '[data-test-connection-state="CONNECTED"][data-test-script-state="notRunning"]'
 HEADS = ("set", "upload to verdict, s", "to the recommendation, s", "to the calibrator, s", "load before")
-VERDICT = re.compile(r"\. (Too confident|Not confident enough|No miscalibration|No evidence)")
+VERDICT = re.compile(r"\. (Overconfident|Underconfident|No miscalibration|No evidence)")
 
 
 def journey(browser: Browser, address: str, file: Path) -> tuple[float, float, float]:

@@ -40,7 +40,7 @@ def loaders() -> dict[str, DataLoader]:
 
 
 def train(model: nn.Module, loader: DataLoader, epochs: int = 60) -> None:
-    """Cross entropy, long after the training images are all right: what makes networks over-confident."""
+    """Cross entropy, long after the training images are all right: what makes networks overconfident."""
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-2)
     for _ in range(epochs):
         for images, labels in loader:

@@ -86,7 +86,7 @@ def list_cell(event: Any) -> None:
     if event.selection.points:
         group, cell = (int(value) for value in event.selection.points[0]["customdata"][:2])
         rows = samples_in(evaluations[after], edges.values, bins, group=group, confidence_bin=cell)
-        span = margin_text(edges.values[group], edges.values[group + 1], " to ")
+        span = margin_text(edges.values[group], edges.values[group + 1])
         share = f"{percent(cell / bins)} to {percent((cell + 1) / bins)}"
         st.markdown(f"**Margin {span}, confidence {share}: {plural(len(rows), 'sample')}**")
         tables.samples(data, rows, evaluations[before], evaluations[after])

@@ -362,7 +362,7 @@ METRICS: dict[str, Metric] = {
     "adaece": _binned("AdaECE", adaece, "The same gap over bins that hold equally many samples."),
     "cece": _classes("cwECE", "Mean over classes of the ECE of each class's own probability.", debiased=False),
     "nll": _mean("NLL", "nll", "Mean of minus the log probability of the label.", percent=False),
-    "brier": _mean("Brier", "brier", "Mean squared distance of the row from the label.", percent=False),
+    "brier": _mean("Brier", "brier", "Mean squared distance between the probabilities and the one-hot label.", percent=False),
     "smce": _unbinned(
         "smCE", smce, "Largest correlation of the residual with a 1-Lipschitz probe of the confidence; exact, no bins."
     ),
@@ -372,16 +372,18 @@ METRICS: dict[str, Metric] = {
     "accuracy": _mean("Accuracy", "correct", "Share of correct predictions.", higher_is_better=True),
     "mce": _equal_width("MCE", mce, "Largest gap of any bin."),
     "ece_l2": _equal_width("L2 ECE", ece_l2_debiased, "Root mean square gap over bins, debiased."),
-    "aurc": _unbinned("AURC", aurc, "Mean error rate when the least confident samples are refused."),
+    "aurc": _unbinned(
+        "AURC", aurc, "Area under the risk-coverage curve: mean error rate as the least confident samples are rejected."
+    ),
 }
 """Every metric that methods can be ranked by, by the name that scripts, tables and links use."""
 
 DETAILS: dict[str, Metric] = {
     "over": _equal_width(
-        "Over-confidence", over_confidence, "The part of the ECE from bins whose confidence exceeds their accuracy."
+        "Overconfidence", over_confidence, "The part of the ECE from bins whose confidence exceeds their accuracy."
     ),
     "under": _equal_width(
-        "Under-confidence",
+        "Underconfidence",
         under_confidence,
         "The part of the ECE from bins whose accuracy exceeds their confidence; both parts add up to the ECE.",
     ),
@@ -487,9 +489,9 @@ TRUE_RANGE = "true, 95%"
 """The heading of an interval: what it is an interval of, and its level."""
 
 MEASURED_AND_TRUE = (
-    "Measured: the error on these test samples, the number that other tools print. Noise adds to it: a perfectly "
-    "calibrated model stays below the noise floor on 95% of test sets. True, 95%: a 95% confidence "
-    "interval of the model's true error, over the whole population. Near the noise floor, the measured error may lie "
-    "above it."
+    "Measured: the error on these test samples, the number that other tools print. Sampling noise inflates it: a "
+    "perfectly calibrated model stays below the noise floor on 95% of test sets. True, 95%: a 95% confidence interval "
+    "of the model's true error, over the whole population. Near the noise floor, the measured error can lie above its "
+    "own interval."
 )
 """The explanation of both, the same wherever a calibration error is shown with its interval."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from pages.shared.components import plain_text
 from smart_core.analysis.hardness import Hardness
-from smart_core.analysis.margin_groups import MarginGroup, margin_text, worst_group
+from smart_core.analysis.margin_groups import MarginGroup, worst_group
 from smart_core.analysis.temperature_curve import TemperatureCurve
 from smart_core.calibrators import method_named
 from smart_core.evaluation import METRICS, metric_value
@@ -38,16 +38,16 @@ def margin_group_verdict(groups: list[MarginGroup], label: str) -> str:
     if worst is None:
         return f"{label}: in every margin group, the error is within noise."
     text = (
-        f"{label} is worst at {worst.sentence} ({worst.n:,} samples; ECE {percent(worst.ece)}, noise floor "
+        f"{label} is worst at {worst.span}: {worst.means} ({worst.n:,} samples; ECE {percent(worst.ece)}, noise floor "
         f"{percent(worst.floor_q95)})."
     )
     largest = max((group for group in groups if group.n), key=lambda group: group.ece)
     if largest is worst:
         return text
     # another group has the largest ECE in the chart: say why it is not the worst
-    margins, floor = margin_text(largest.low, largest.high, " to "), percent(largest.floor_q95)
+    floor = percent(largest.floor_q95)
     return (
-        f"{text} The ECE at margins {margins} is larger, {percent(largest.ece)}, but those are {largest.n:,} samples "
+        f"{text} The ECE at {largest.span} is larger, {percent(largest.ece)}, but those are {largest.n:,} samples "
         f"with a noise floor of {floor}."
     )
 
@@ -56,9 +56,11 @@ def one_temperature_verdict(groups: list[MarginGroup]) -> str:
     """Say whether temperature scaling leaves an error in a margin group."""
     worst = worst_group(groups)
     left = (
-        "no margin group with an error beyond noise" if worst is None else f"an error beyond noise at {worst.sentence}"
+        "no margin group is miscalibrated beyond noise"
+        if worst is None
+        else f"{worst.span} are still miscalibrated: {worst.means}"
     )
-    return f"One temperature for all samples (TS) leaves {left}."
+    return f"After temperature scaling (one temperature for all samples), {left}."
 
 
 def temperature_verdict(curve: TemperatureCurve, ts: float | None) -> str:

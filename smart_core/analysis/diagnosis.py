@@ -12,7 +12,7 @@ from smart_core.formatting import percent, plural
 from smart_core.metrics.uncertainty import TOO_FEW, Floor, Interval, noise_floor
 from smart_core.metrics.uncertainty import interval as population_interval
 
-Direction = Literal["over-confident", "under-confident", "mixed"]
+Direction = Literal["overconfident", "underconfident", "mixed"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Diagnosis:
         gap = self.confidence - self.accuracy
         if abs(gap) < self.ece / 2:
             return "mixed"
-        return "over-confident" if gap > 0 else "under-confident"
+        return "overconfident" if gap > 0 else "underconfident"
 
     @property
     def words(self) -> str:
@@ -52,12 +52,11 @@ class Diagnosis:
                 f"{what}: an ECE of {percent(self.ece)} is within the {floor} that a perfectly calibrated model would "
                 f"show by chance on {plural(self.samples, 'sample')}."
             )
-        beyond = f"its ECE of {percent(self.ece)} is more than the {floor} that chance explains"
+        beyond = f"ECE of {percent(self.ece)} exceeds the noise floor of {floor}"
         if self.direction == "mixed":
-            return f"Too confident in some ranges and not confident enough in others: {beyond}."
-        which = "Too confident" if self.direction == "over-confident" else "Not confident enough"
-        claim = f"it claims {percent(self.confidence)} on average and is right {percent(self.accuracy)} of the time"
-        return f"{which}: {claim}; {beyond}."
+            return f"Overconfident in some ranges and underconfident in others: the {beyond}."
+        means = f"the mean confidence is {percent(self.confidence)}, the accuracy {percent(self.accuracy)}"
+        return f"{self.direction.capitalize()}: {means}. The {beyond}."
 
 
 def diagnose(
@@ -70,7 +69,7 @@ def diagnose(
     >>> model = sc.Vanilla().fit(data.validation.logits, data.validation.labels)
     >>> diagnosis = diagnose(sc.evaluate(model, data.test))
     >>> diagnosis.beyond_noise, diagnosis.direction
-    (True, 'over-confident')
+    (True, 'overconfident')
     """
     floor = floor or noise_floor("ece", evaluation, bins=bins)
     return Diagnosis(

@@ -124,17 +124,26 @@ class MarginGroup(SampleGroup):
 
     @property
     def sentence(self) -> str:
-        """Confidence and accuracy of the group in words, such as "margins 1.78 to 2.90: claims 71%, right 55%"."""
-        span = f"margins {margin_text(self.low, self.high, ' to ')}"
+        """The group in words, such as "margins 1.78–2.90: mean confidence 71%, accuracy 55%"."""
+        return f"{self.span}: {self.means}"
+
+    @property
+    def span(self) -> str:
+        """The interval in words, such as "margins 1.78–2.90"."""
+        return f"margins {margin_text(self.low, self.high)}"
+
+    @property
+    def means(self) -> str:
+        """Mean confidence and accuracy in words, with enough digits to tell them apart."""
         if self.n == 0:
-            return f"{span}: no samples"
+            return "no samples"
         places = 0 if abs(self.gap) >= 0.02 else 1 if abs(self.gap) >= 0.002 else 2
-        return f"{span}: claims {self.confidence:.{places}%}, right {self.accuracy:.{places}%}"
+        return f"mean confidence {self.confidence:.{places}%}, accuracy {self.accuracy:.{places}%}"
 
 
-def margin_text(low: float, high: float, between: str = "–") -> str:
+def margin_text(low: float, high: float) -> str:
     """An interval of margins with at least two decimals, and as many more as tell its ends apart."""
-    return between.join(_margin_numbers([low, high], 2))
+    return "–".join(_margin_numbers([low, high], 2))
 
 
 def margin_labels(edges: ArrayLike) -> list[str]:

@@ -71,7 +71,7 @@ class SampleGroup:
 
     @property
     def gap(self) -> float:
-        """Mean confidence minus accuracy: positive where the group is too confident."""
+        """Mean confidence minus accuracy: positive where the group is overconfident."""
         return self.confidence - self.accuracy
 
     @property
@@ -149,7 +149,7 @@ def slices_verdict(found: Sequence[Slice], column: str) -> str:
     if worst is None:
         return f"By {column}, the error of every slice is within noise."
     return (
-        f"By {column}, worst is {worst.name} ({plural(worst.n, 'sample')}): it claims {percent(worst.confidence)} and "
-        f"is right {percent(worst.accuracy)} of the time; its ECE of {percent(worst.ece)} is above its noise "
-        f"floor of {percent(worst.floor_q95)}."
+        f"By {column}, worst is {worst.name} ({plural(worst.n, 'sample')}): mean confidence "
+        f"{percent(worst.confidence)}, accuracy {percent(worst.accuracy)}. Its ECE of {percent(worst.ece)} exceeds its "
+        f"noise floor of {percent(worst.floor_q95)}."
     )

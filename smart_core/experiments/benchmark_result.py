@@ -37,7 +37,7 @@ class SetInfo:
     accuracy: float
     """Of the uncalibrated model on test."""
     overconfidence: float
-    """Mean confidence minus accuracy of the uncalibrated model on test; negative if it is under-confident."""
+    """Mean confidence minus accuracy of the uncalibrated model on test; negative if it is underconfident."""
     margin_spread: float
     """Standard deviation of the logit margin on test."""
     floor: float

@@ -47,5 +47,5 @@ def _against_nothing(ranked: Comparison) -> str:
         return ""
     before = f"The uncalibrated model has {metric_value(ranked.metric, ranked.results['vanilla'].mean(ranked.metric))}"
     if ranked.tied.get("vanilla"):
-        return f"{before}: {len(ranked.data.test):,} test samples are too few to call the repair real."
+        return f"{before}; the difference is not significant on {len(ranked.data.test):,} test samples."
     return f"{before}: the repair is real."

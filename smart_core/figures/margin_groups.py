@@ -271,12 +271,12 @@ def _grid_alt(sides: Sequence[_Side]) -> str:
         if worst is None:
             words += f" {side.name}: no group is off beyond noise."
         else:
-            words += f" {side.name}: worst at {worst.sentence} (ECE {percent(worst.ece)})."
+            words += f" {side.name}: worst at {worst.span}, {worst.means} (ECE {percent(worst.ece)})."
     return words
 
 
 def gap_heatmap(evaluation: Evaluation, edges: ArrayLike, bins: int = 15, **look: Unpack[Look]) -> Chart:
-    """Mean confidence minus accuracy by margin group and confidence bin: blue is under-, orange over-confident.
+    """Mean confidence minus accuracy by margin group and confidence bin: blue is underconfident, orange overconfident.
 
     Cells whose gap noise explains (95%) are dimmed and dotted, empty ones left out. Every cell that holds a sample is
     a point that can be selected; its `customdata` begins with the number of the group and of the bin.
@@ -350,7 +350,7 @@ def _selectable(cells: GapCells, middle: Any, names: Sequence[str], dark: bool) 
         hovertext=gaps,
         hovertemplate=(
             "%{text}<br>confidence %{customdata[5]:.1%}–%{customdata[6]:.1%}<br>%{customdata[2]:,.0f} samples"
-            "<br>claims %{customdata[3]:.1%}, right %{customdata[4]:.1%}<br>gap %{hovertext}<extra></extra>"
+            "<br>mean confidence %{customdata[3]:.1%}, accuracy %{customdata[4]:.1%}<br>gap %{hovertext}<extra></extra>"
         ),
     )
 

@@ -48,7 +48,7 @@ class Curve:
 def reliability_diagram(curves: Sequence[Curve], **look: Unpack[Look]) -> Chart:
     """Accuracy at mean confidence of every bin that holds a sample, with the diagonal of perfect calibration.
 
-    Below the diagonal a model is too confident. Bands are drawn for curves with `low` and `high`. The lower panel
+    Below the diagonal a model is overconfident. Bands are drawn for curves with `low` and `high`. The lower panel
     counts the samples of each bin, on a logarithmic axis because trained networks put most of them in the last. Among
     many curves, bins of fewer than ten samples get faint markers and no line.
 

@@ -21,7 +21,7 @@ def slice_dots(slices: Sequence[Slice], column: str, method: str = "vanilla", **
     ends = [wilson_interval(each.accuracy * each.n, each.n, 0.95) for each in slices]
     details = [[each.n, each.confidence, each.accuracy, each.ece, each.floor_q95] for each in slices]
     hover = (
-        "claims %{customdata[1]:.1%}, right %{customdata[2]:.1%}<br>ECE %{customdata[3]:.1%}, noise floor "
+        "mean confidence %{customdata[1]:.1%}, accuracy %{customdata[2]:.1%}<br>ECE %{customdata[3]:.1%}, noise floor "
         "%{customdata[4]:.1%}<br>%{customdata[0]:,} samples<extra>%{y}</extra>"
     )
     right = go.Scatter(

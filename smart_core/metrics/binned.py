@@ -31,7 +31,7 @@ def adaece(confidence: Values, correct: Values, bins: int = 15) -> float:
 
 
 def over_confidence(confidence: Values, correct: Values, bins: int = 15) -> float:
-    """Return the part of the ECE from over-confident bins, sum_b (n_b / N) max(gap_b, 0).
+    """Return the part of the ECE from overconfident bins, sum_b (n_b / N) max(gap_b, 0).
 
     >>> round(over_confidence([0.9, 0.6], [0, 1], bins=2), 12), round(over_confidence([0.9, 0.4], [0, 1], bins=2), 12)
     (0.25, 0.45)
@@ -41,7 +41,7 @@ def over_confidence(confidence: Values, correct: Values, bins: int = 15) -> floa
 
 
 def under_confidence(confidence: Values, correct: Values, bins: int = 15) -> float:
-    """Return the part of the ECE from under-confident bins, sum_b (n_b / N) max(-gap_b, 0); both parts add up to it.
+    """Return the part of the ECE from underconfident bins, sum_b (n_b / N) max(-gap_b, 0); both parts add up to it.
 
     >>> round(under_confidence([0.9, 0.4], [0, 1], bins=2), 12)
     0.3

@@ -77,7 +77,7 @@ def equal_mass_groups(values: Vector, bins: int) -> list[NDArray[np.int64]]:
 class Reliability:
     """Reliability table with one entry per bin; the means of an empty bin are NaN.
 
-    `gap` is confidence minus accuracy: positive where the model is over-confident.
+    `gap` is confidence minus accuracy: positive where the model is overconfident.
     """
 
     edges: Vector

@@ -168,7 +168,7 @@ def label_of(method: str) -> str:
 def _worst_group(found: Findings) -> str:
     worst = worst_group(found.margin_groups[-1]) if found.margin_groups else None
     if worst is not None:
-        return f"Worst group: {worst.sentence}."
+        return f"Worst group, {worst.sentence}."
     where = "In" if found.after is None else "After calibration, in"
     return f"{where} every margin group, the error is within noise."
 

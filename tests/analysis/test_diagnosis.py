@@ -17,9 +17,9 @@ def diagnosis(ece: float, floor: float, confidence: float, accuracy: float, samp
     ("ece", "confidence", "accuracy", "words"),
     [
         (0.01, 0.95, 0.94, "No miscalibration can be seen"),
-        (0.05, 0.95, 0.90, "Too confident:"),
-        (0.05, 0.80, 0.85, "Not confident enough:"),
-        (0.05, 0.81, 0.80, "Too confident in some ranges"),
+        (0.05, 0.95, 0.90, "Overconfident:"),
+        (0.05, 0.80, 0.85, "Underconfident:"),
+        (0.05, 0.81, 0.80, "Overconfident in some ranges"),
     ],
 )
 def test_the_words_name_the_direction(ece: float, confidence: float, accuracy: float, words: str) -> None:
@@ -40,7 +40,7 @@ def test_the_numbers_are_those_of_the_metrics() -> None:
     assert found.floor == noise_floor("ece", evaluation, bins=10)
     assert found.interval == interval("ece", evaluation, floor=found.floor, bins=10)
     assert found.beyond_noise
-    assert found.direction == "over-confident"
+    assert found.direction == "overconfident"
 
 
 def test_a_known_floor_and_interval_are_used() -> None:

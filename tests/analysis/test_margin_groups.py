@@ -128,7 +128,7 @@ def test_an_empty_group_is_kept() -> None:
     groups = margin_groups(judged, margin_edges(judged.margin, edges=[0, 1, 2, 6]))
     assert [group.n for group in groups] == [1, 0, 1]
     assert np.isnan([groups[1].ece, groups[1].accuracy, groups[1].floor_q95]).all()
-    assert groups[1].sentence == "margins 1.00 to 2.00: no samples"
+    assert groups[1].sentence == "margins 1.00–2.00: no samples"
     assert with_intervals(judged, groups)[1].interval is None
 
 
@@ -141,7 +141,7 @@ def test_the_worst_group_is_the_one_made_worst() -> None:
     worst = worst_group(groups)
     assert worst is groups[1]
     right = judged.correct[2000:4000].mean()
-    assert worst.sentence == f"margins 1.00 to 1.99: claims 71%, right {100 * right:.0f}%"
+    assert worst.sentence == f"margins 1.00–1.99: mean confidence 71%, accuracy {100 * right:.0f}%"
     # a binomial count of 2000 lies within 1.96 standard deviations in 95% of sets
     assert groups[3].floor_q95 == pytest.approx(1.96 * np.sqrt(0.9 * 0.1 / 2000), rel=0.1)
 
@@ -163,7 +163,7 @@ def test_there_is_no_worst_group_if_none_is_off_beyond_noise() -> None:
 def test_small_gaps_have_more_digits() -> None:
     judged = evaluation_of([0.99] * 1000, [1] * 983 + [0] * 17, np.linspace(1.78, 2.9, 1000))
     (group,) = margin_groups(judged, [1.78, 2.9])
-    assert group.sentence == "margins 1.78 to 2.90: claims 99.0%, right 98.3%"
+    assert group.sentence == "margins 1.78–2.90: mean confidence 99.0%, accuracy 98.3%"
 
 
 def test_intervals_hold_the_known_population_error() -> None:

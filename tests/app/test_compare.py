@@ -131,7 +131,7 @@ def test_the_verdict_names_the_best_row(fitted: AppTest) -> None:
     # the repair is called real where the paired test tells the model itself from the best, and only there
     assert shown.loc["vanilla", "Verdict"] in ("worse", "tied")
     assert ("the repair is real" in measured) == (shown.loc["vanilla", "Verdict"] == "worse")
-    assert ("too few to call the repair real" in measured) == (shown.loc["vanilla", "Verdict"] == "tied")
+    assert ("the difference is not significant" in measured) == (shown.loc["vanilla", "Verdict"] == "tied")
 
 
 def test_the_columns_and_the_chart_are_explained(fitted: AppTest) -> None:

@@ -42,7 +42,7 @@ def test_opens_on_a_bundled_sample(app: AppTest) -> None:
     assert not app.exception
     assert app.title[0].value == "Diagnose"
     assert any("tested on **720** samples" in line.value for line in app.sidebar.markdown)
-    assert any(line.value.startswith("#### Too confident") for line in app.markdown)
+    assert any(line.value.startswith("#### Overconfident") for line in app.markdown)
 
 
 def test_the_metrics_are_those_of_the_file(app: AppTest) -> None:

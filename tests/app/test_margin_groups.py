@@ -44,7 +44,7 @@ def panels(app: AppTest) -> int:
 
 def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) -> None:
     (words,) = sentences(app)
-    found = re.search(r"margins ([\d.]+) to ([\d.]+)", words)
+    found = re.search(r"margins ([\d.]+)–([\d.]+)", words)
     assert found is not None
     low, high = (float(end) for end in found.groups())
     inside = (model["margin"] > low - 0.006) & (model["margin"] <= high + 0.006)
@@ -52,8 +52,8 @@ def test_the_worst_group_is_named(app: AppTest, model: dict[str, np.ndarray]) ->
     size = int(re.search(r"\((\d+) samples", words)[1])  # type: ignore[index]
     assert size == pytest.approx(len(hit), abs=3)  # the sentence rounds the edges
     assert size == pytest.approx(len(model["hit"]) / 6, abs=1)
-    assert f"claims {100 * confidence.mean():.0f}%" in words
-    assert f"right {100 * hit.mean():.0f}%" in words
+    assert f"mean confidence {100 * confidence.mean():.0f}%" in words
+    assert f"accuracy {100 * hit.mean():.0f}%" in words
     # none of the six is worse by the plain measure
     errors = [
         plain_ece(model["confidence"][rows], model["hit"][rows])
@@ -75,7 +75,7 @@ def test_a_larger_error_within_noise_is_mentioned(
     assert len(groups) == 6
     words = sentences(app)[1]
     low = float(max(groups, key=groups.__getitem__))
-    named = [float(edge) for edge in re.findall(r"margins ([\d.]+) to", words)]
+    named = [float(edge) for edge in re.findall(r"margins ([\d.]+)–", words)]
     # the largest figure on the chart stands in the sentence: as the worst, or as one that chance explains
     assert any(edge == pytest.approx(low, abs=0.051) for edge in named), (words, groups)
 

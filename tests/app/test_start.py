@@ -108,8 +108,8 @@ def test_a_sample_opens_with_one_click(app: AppTest) -> None:
 
 def test_the_verdict_is_that_of_the_file(app: AppTest) -> None:
     (sentence,) = [line.value for line in app.markdown if line.value.startswith("#### Digits. ")]
-    assert f"its ECE of {percent(sample_ece())}" in sentence
-    assert says(app, "for all samples (TS) ")
+    assert f"ECE of {percent(sample_ece())}" in sentence
+    assert says(app, "(one temperature for all samples), ")
 
 
 def test_a_sample_says_where_one_temperature_is_not_enough() -> None:
@@ -118,7 +118,7 @@ def test_a_sample_says_where_one_temperature_is_not_enough() -> None:
     after = sc.evaluate(sc.TS().fit_part(data.validation), data.test)
     lowest = after.margins <= np.quantile(after.margins, 1 / 6, method="inverted_cdf")
     claimed, right = after.confidence[lowest].mean(), after.correct[lowest].mean()
-    assert says(opened, f": claims {claimed:.0%}, right {right:.0%}.")
+    assert says(opened, f": mean confidence {claimed:.0%}, accuracy {right:.0%}.")
 
 
 def test_a_bundle_is_loaded(app: AppTest, arrays: dict[str, np.ndarray]) -> None:

@@ -38,7 +38,7 @@ def test_from_the_upload_to_the_download(server: str, visit: Open, tmp_path: Pat
     page = seen.page
     file = {"name": "judge.csv", "mimeType": "text/csv", "buffer": table()}
     page.locator(".st-key-start-files input[type=file]").set_input_files([file])
-    expect(page.get_by_role("heading", level=4).first).to_contain_text("judge. Too confident")
+    expect(page.get_by_role("heading", level=4).first).to_contain_text("judge. Overconfident")
     expect(page.get_by_test_id("stSidebar").get_by_text("confidences without logits")).to_be_attached()
     # the page runs again when its own fit ends, which would close a list of options
     expect(page.get_by_test_id("stSidebar").get_by_text("✓ First fit")).to_be_attached(timeout=FITS)

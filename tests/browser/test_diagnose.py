@@ -25,7 +25,7 @@ Open = Callable[..., Visit]
 def test_first_open(server: str, visit: Open, width: int, dark: bool) -> None:
     seen = visit(f"{server}/diagnose?data=digits", width=width, dark=dark)
     expect(seen.page.get_by_role("heading", name="Diagnose")).to_be_visible()
-    expect(seen.page.get_by_role("heading", name="Too confident")).to_be_visible()
+    expect(seen.page.get_by_role("heading", name="Overconfident")).to_be_visible()
     chart = seen.page.locator(".st-key-reliability .js-plotly-plot")
     expect(chart.locator(".scatterlayer .trace").first).to_be_visible()
     expect(seen.page.get_by_text("tested on 720").first).to_be_attached()

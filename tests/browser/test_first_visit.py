@@ -34,9 +34,9 @@ def test_from_the_first_page_to_a_calibrator(visit: Open, tmp_path: Path) -> Non
 
         (ROOT / "artifacts").mkdir(exist_ok=True)
         expect(page.get_by_role("heading", level=4).first).to_have_text(
-            re.compile("^Fashion-MNIST, smoothed labels. Not confident enough: it claims ")
+            re.compile("^Fashion-MNIST, smoothed labels. Underconfident: the mean confidence is ")
         )
-        expect(page.get_by_text("One temperature for all samples (TS) leaves an error beyond noise")).to_be_visible()
+        expect(page.get_by_text("After temperature scaling (one temperature for all samples), margins")).to_be_visible()
         to_verdict = time.monotonic() - begin
         for side in ("vanilla", "smart"):  # before and after, without a click
             expect(page.locator(f".st-key-start-{side} .main-svg").first).to_be_visible()

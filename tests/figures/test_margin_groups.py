@@ -90,7 +90,7 @@ def test_words_name_the_worst_group_of_each_side() -> None:
     before = evaluation_of(np.repeat([0.8, 0.9], 500), correct, margin)
     after = evaluation_of(np.repeat([0.5, 0.9], 500), correct, margin)
     alt = margin_group_grid(before, after, [1.0, 3.0, 5.0]).alt
-    assert "Vanilla: worst at margins 1.00 to 3.00: claims 80%, right 50% (ECE 30.0%)" in alt
+    assert "Vanilla: worst at margins 1.00–3.00, mean confidence 80%, accuracy 50% (ECE 30.0%)" in alt
     assert "SMART: no group is off beyond noise." in alt
 
 

@@ -67,12 +67,12 @@ def test_the_dashboard_opens_a_given_file_and_the_samples(installed: Installed, 
     command = [installed.smart, "dashboard", "my_model.npz", "--port", str(port), "--no-browser"]
     with installed.serving(command, port) as server:
         given = visit(f"http://127.0.0.1:{port}/start")
-        expect(given.page.get_by_role("heading", level=4).first).to_contain_text("my_model. Too confident: it claims")
+        expect(given.page.get_by_role("heading", level=4).first).to_contain_text("my_model. Overconfident: the mean")
         # .streamlit/config.toml counts although the folder is another
         expect(given.page.locator(".st-key-start-diagnose button")).to_have_css("background-color", PRIMARY)
         given.clean()
         sample = visit(f"http://127.0.0.1:{port}/start?data=cifar10")
-        expect(sample.page.get_by_role("heading", level=4).first).to_contain_text("CIFAR-10. Too confident: it claims")
+        expect(sample.page.get_by_role("heading", level=4).first).to_contain_text("CIFAR-10. Overconfident: the mean")
         sample.clean()
         server.send_signal(signal.SIGINT)
         output, errors = server.communicate(timeout=60)
