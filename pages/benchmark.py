@@ -47,7 +47,7 @@ def controls(bins: int, metric: str) -> None:
         persist_state="session",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        seeds = seeds_input("benchmark-seeds", 3, "Fits of each method with random initial weights.")
+        seeds = seeds_input("benchmark-seeds", 3)
         about = "Random splits of files that have no split of their own; others are used as they are."
         splits = st.number_input("Splits", 1, MAX_SPLITS, 1, key="benchmark-splits", **IN_URL, width=130, help=about)
         running = benchmarks.running()
@@ -66,8 +66,8 @@ def controls(bins: int, metric: str) -> None:
         benchmarks.start({"sets": sets, "methods": chosen, **options}, seconds)
         st.rerun()
     if not running:
-        left = "" if seconds is None else f"{estimates.text(number, seconds)} " if number else "All fits are made. "
-        note(f"{left}Finished fits are kept: add a set or a method and run again.")
+        left = "" if seconds is None else f"{estimates.text(number, seconds)} " if number else "All fits are done. "
+        note(f"{left}Finished fits are reused, so you can add a data set or a method and run again.")
 
 
 bins, metric = session.bins(), session.metric()

@@ -50,7 +50,7 @@ def controls(data: LogitSet, rows: dict[str, LeaderboardRow], bins: int) -> int:
             shortcut="Ctrl+Enter",
             help=f"The quickest methods of every family for this data set: {', '.join(labels[id] for id in quick)}.",
         )
-        seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS, "Fits of each method with random initial weights.")
+        seeds = seeds_input(session.SEEDS, urls.DEFAULT_SEEDS)
         note(f"{len(quick)} methods, {estimates.rows_text(data, quick, seeds)}", width="content")
     with st.expander("Choose methods"):
         chosen = forms.method_checklist(data, rows, quick)

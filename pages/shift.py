@@ -30,8 +30,11 @@ def offer_groups(same_classes: Iterable[str]) -> None:
     candidates = [key for key in (corrupted, *same_classes, *samples) if key in samples and key.endswith("_corrupted")]
     if not candidates:
         return
-    text = "This data set has no groups; the array `test_group` would name the group of each sample. "
-    text += "The same network was also run on corrupted images." if candidates[0] == corrupted else "A sample has them."
+    text = "This data set has no groups. To add them, include an array `test_group` with one group name per test sample"
+    if candidates[0] == corrupted:
+        text += ". The same network was also run on corrupted images."
+    else:
+        text += ", or open a bundled sample that has groups."
     if empty_state(text, f"Open {samples[candidates[0]].title}", "open-corrupted"):
         datasets.select(candidates[0])
         st.rerun()
@@ -108,7 +111,9 @@ with st.container(border=True):
         **IN_URL,
         help="Data sets with as many classes as this one. Their test part is used.",
     )
-    seeds = seeds_input("shift-seeds", 3, "Fits of each method with random initial weights. The paper uses 5.")
+    seeds = seeds_input(
+        "shift-seeds", 3, "How many times each method with random initial weights is fitted. The paper: 5."
+    )
     settings = {"methods": chosen, "seeds": seeds, "bins": bins, "others": others, "by": by}
     incomplete = not chosen or not (grouped or others)
     running = studies.running(data, KIND)

@@ -362,7 +362,9 @@ METRICS: dict[str, Metric] = {
     "adaece": _binned("AdaECE", adaece, "The same gap over bins that hold equally many samples."),
     "cece": _classes("cwECE", "Mean over classes of the ECE of each class's own probability.", debiased=False),
     "nll": _mean("NLL", "nll", "Mean of minus the log probability of the label.", percent=False),
-    "brier": _mean("Brier", "brier", "Mean squared distance between the probabilities and the one-hot label.", percent=False),
+    "brier": _mean(
+        "Brier", "brier", "Mean squared distance between the probabilities and the one-hot label.", percent=False
+    ),
     "smce": _unbinned(
         "smCE", smce, "Largest correlation of the residual with a 1-Lipschitz probe of the confidence; exact, no bins."
     ),

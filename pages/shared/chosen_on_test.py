@@ -44,9 +44,9 @@ def warn(data: LogitSet, *, seeds: int | None = None) -> None:
     with st.container(border=True, key="chosen-on-test"):
         st.markdown(
             f"**SMART's settings were chosen on test data**: sigma {cell[0]:g} and delta {cell[1]:g} come from the "
-            "Sensitivity page, so what is said of SMART here is too optimistic."
+            "Sensitivity page, so SMART's results here are optimistic."
         )
-        if st.button("Back to the defaults", key="back-to-defaults"):
+        if st.button("Reset to defaults", key="back-to-defaults"):
             undo(data, seeds)
             st.rerun()
 

@@ -43,6 +43,8 @@ def parse_numbers(text: str) -> list[float]:
     return [float(part) for part in text.replace(";", ",").split(",") if part.strip()]
 
 
-def seeds_input(key: str, default: int, help: str) -> int:
+def seeds_input(
+    key: str, default: int, help: str = "How many times each method with random initial weights is fitted."
+) -> int:
     """Ask for the number of seeds."""
     return st.number_input("Seeds", 1, urls.MAX_SEEDS, default, key=key, **IN_URL, width=130, help=help)

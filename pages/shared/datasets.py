@@ -221,7 +221,7 @@ def add(
     own = session.current().datasets
     key = key_of(data)
     if replaces is not None and replaces != key and replaces in own:
-        undo.remember(f"change of how {own[replaces].title} is read")
+        undo.remember(f"change to the reading options of {own[replaces].title}")
         del own[replaces]
     if key not in own and len(own) == session.MAX_DATASETS:
         undo.remember(f"removal of {next(iter(own.values())).title}")

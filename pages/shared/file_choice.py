@@ -35,7 +35,7 @@ def choose_files() -> UploadedFiles:
         files = uploads.from_browser(val=validation, test=test) if validation and test else UploadedFiles()
     else:
         whole = st.file_uploader(
-            "Your file: one bundle, or a logit file with its label file",
+            "Your data: one file with logits and labels, or a logit file and its label file",
             key="start-files",
             help=f"{READABLE}; text may be compressed (gz, bz2, xz, zst). Numbered files are joined. "
             "Opening a file never runs code from it. The Guide describes the formats.",
@@ -50,13 +50,13 @@ def choose_files() -> UploadedFiles:
         st.toggle(
             "Separate validation and test files",
             key="start-apart",
-            help="If off, the names of the files and arrays tell validation from test.",
+            help="If off, validation and test are told apart by the names of files and arrays.",
         )
     if uploads.dropped("start-val", "start-test", "start-files", "start-folder"):
         own, whole = bytes_text(uploads.MAX_UPLOADED), bytes_text(uploads.MAX_UPLOADED_IN_ALL)
         st.warning(
-            f"The server keeps {own} of uploads per session and {whole} in all, and has dropped a file of yours; "
-            "remove it here."
+            f"Upload limit reached ({own} per session, {whole} in total). One of your files was discarded; remove it "
+            "from the list."
         )
     return choose_server_files() or files
 
@@ -87,8 +87,8 @@ def choose_server_files() -> UploadedFiles | None:
             "Path or pattern",
             key="start-pattern",
             placeholder="tokens.parquet, or shards/*",
-            help="Below the server's folder. Files that match a pattern, logits and labels, are shards of one set that "
-            "stay where they are, as do files of more than 1 GB and large reduced sets.",
+            help="Path relative to the server's data folder. All files that match a pattern are opened as shards of "
+            "one data set. Shards, files over 1 GB and large reduced sets are read in place, not loaded into memory.",
         ).strip()
         if st.button("Load", key="start-load", disabled=not names and not pattern):
             st.session_state[SERVER_FILES] = [*names, *([pattern] if pattern else [])]

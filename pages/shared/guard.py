@@ -46,9 +46,9 @@ FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Calibratio
 input, button { font: inherit; padding: .5rem; margin: .5rem 0; width: 100%; box-sizing: border-box }</style>
 <h1>Calibration</h1><p>{said}</p>
 <form method="post"><label>Token <input name="token" type="password" autofocus required></label>
-<button>Enter</button></form></html>"""
-ASK = "This server lets in only those who have its token. It was printed as part of a link when the server started."
-WRONG = "This is not the token of this server."
+<button>Sign in</button></form></html>"""
+ASK = "Enter the access token. It is in the link printed when the server started."
+WRONG = "Wrong token."
 LOCAL_ONLY = "403: this server answers to localhost only; to reach it by another name, start it with --token"
 
 

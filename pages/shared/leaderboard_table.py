@@ -41,8 +41,8 @@ BAR = "░ floor ▬ true ● measured"
 """The column of images, named by what they show."""
 
 HELP = {
-    "Verdict": "By the primary metric. Tied: a paired test cannot distinguish the method from the best. Worse NLL, "
-    "Brier or Accuracy than the model: beyond noise.",
+    "Verdict": "By the primary metric. Tied: a paired test cannot distinguish the method from the best. "
+    '"Worse NLL, Brier or Accuracy": worse than the uncalibrated model, beyond noise.',
     "± seeds": "Standard deviation over seeds.",
     "noise floor": MEASURED_AND_TRUE,
     "top-1": "Whether the predicted class always stays the one with the largest logit.",

@@ -22,7 +22,7 @@ HOME = "pages/start.py"
 
 PAGES = {
     "": {HOME: "Start", "pages/diagnose.py": "Diagnose", "pages/compare.py": "Compare"},
-    "Look closer": {
+    "Analysis": {
         "pages/margin_groups.py": "Margin groups",
         "pages/temperature.py": "Temperature curve",
         "pages/hardness.py": "Hardness",

@@ -75,7 +75,7 @@ def _metrics() -> list[str]:
 def draw_link(place: DeltaGenerator) -> None:
     """Draw the link to the view. The page's own widgets are in the URL too, so this comes after the page."""
     with place.popover("Copy link", width="stretch"):
-        rights = "" if workspaces.is_read_only() else " Whoever has the link can change the workspace."
+        rights = "" if workspaces.is_read_only() else " Anyone with the link can edit this workspace."
         st.caption(f"Opens this workspace and this view.{rights}")
         st.code(urls.link(), language=None, wrap_lines=True)
         workspace_list.draw_sharing()
@@ -141,7 +141,7 @@ def _messages() -> None:
             )
             st.button("Dismiss", key="dismiss-lost", on_click=st.session_state.pop, args=(session.LOST, None))
     if workspaces.is_read_only():
-        st.info("This is a read-only link: you can look at everything and change nothing.")
+        st.info("Read-only view: you cannot make changes.")
     if st.session_state.pop(session.REFUSED, False):
         st.toast("This link is read-only: nothing was changed.")
     for sentence in workspaces.faults(session.current()):

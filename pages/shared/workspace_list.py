@@ -19,7 +19,7 @@ from smart_core.cli.dashboard import startup
 from smart_core.errors import WorkspaceError
 from smart_core.export.workspaces import Entry
 from smart_core.export.workspaces.store import LONGEST_NAME
-from smart_core.formatting import bytes_text, duration, plural
+from smart_core.formatting import bytes_text, plural
 
 MAX_RECENT = 3
 """Workspaces that Start offers."""
@@ -57,11 +57,11 @@ def draw_sharing() -> None:
     shared = workspaces.link_of(here)
     if shared is None:
         text = "Shows these results without the right to change them."
-        st.button("Make a read-only link", key="share", help=text, on_click=_share)
+        st.button("Create read-only link", key="share", help=text, on_click=_share)
         return
     st.caption("Read-only: shows the results, without the right to change them or to download the raw logits.")
     st.code(link(workspaces.SHARED, shared), language=None, wrap_lines=True)
-    st.button("Withdraw the read-only link", key="unshare", on_click=_withdraw)
+    st.button("Revoke read-only link", key="unshare", on_click=_withdraw)
 
 
 @contextmanager
@@ -83,6 +83,15 @@ def _withdraw() -> None:
         workspaces.withdraw(session.current())
 
 
+def _age(entry: Entry) -> str:
+    """Write the time since a workspace was used in the largest unit that fits: `3 days`."""
+    seconds = time.time() - entry.used
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            return plural(int(seconds // size), unit)
+    return "less than a minute"
+
+
 def draw_recent() -> None:
     """Offer to continue in an earlier workspace, on Start of a new one."""
     here, known = session.current(), others()[:MAX_RECENT]
@@ -91,8 +100,7 @@ def draw_recent() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="recent"):
         st.markdown("**Continue where you left off:**", width="content")
         for entry in known:
-            used = duration(max(time.time() - entry.used, 1.0))
-            words = f"{plain_text(title(entry))} ({bytes_text(entry.bytes)}, used {used} ago)"
+            words = f"{plain_text(title(entry))} ({bytes_text(entry.bytes)}, used {_age(entry)} ago)"
             st.link_button(words, link(workspaces.PARAMETER, entry.id), type="tertiary")
 
 
@@ -103,13 +111,16 @@ def draw() -> None:
         return
     entry = None if store is None else store.find(here.id)
     if store is None:
-        st.caption("This server keeps workspaces in memory: they end with the server, or soon after their last window.")
+        st.caption(
+            "Workspaces are kept in memory only: they are lost when the server stops, or shortly after their last tab "
+            "is closed."
+        )
     elif entry is None:
-        st.caption("This workspace is saved as soon as something is in it.")
+        st.caption("This workspace is saved once you load data or run a fit.")
     else:
         limit = store.limits.workspace
         size = bytes_text(entry.bytes) + ("" if limit is None else f" of {bytes_text(limit)}")
-        st.caption(f"Saved on the server, {size}. Whoever has the link in the address bar can open it.")
+        st.caption(f"Saved on the server, {size}. Anyone with the link in the address bar can open it.")
         name = st.text_input("Name of this workspace", entry.name, LONGEST_NAME, key="workspace-name", width=400)
         if name.strip() != entry.name:
             store.rename(here.id, name)
@@ -121,9 +132,8 @@ def draw() -> None:
     with st.expander(f"{plural(len(listed), 'other workspace')} on this server"):
         for number, other in enumerate(listed):
             with st.container(horizontal=True, vertical_alignment="center"):
-                used = duration(max(time.time() - other.used, 1.0))
                 st.markdown(
-                    f"{plain_text(title(other))}  \n{bytes_text(other.bytes)}, used {used} ago", width="stretch"
+                    f"{plain_text(title(other))}  \n{bytes_text(other.bytes)}, used {_age(other)} ago", width="stretch"
                 )
                 st.link_button("Open", link(workspaces.PARAMETER, other.id, "start"))
                 _delete_button(other.id, "Delete", str(number))
@@ -131,8 +141,8 @@ def draw() -> None:
 
 def _delete_button(id: str, label: str, key: str) -> None:
     with st.popover(label, key=f"delete-{key}"):
-        st.markdown("Its data sets, fits and studies are deleted for good, also for others who have its link.")
-        st.button("Delete for good", key=f"delete-{key}-yes", type="primary", on_click=_delete, args=(id,))
+        st.markdown("This permanently deletes its data sets, fits and studies, for everyone who has the link.")
+        st.button("Delete permanently", key=f"delete-{key}-yes", type="primary", on_click=_delete, args=(id,))
 
 
 def _delete(id: str) -> None:

@@ -60,8 +60,8 @@ def leaderboard_text(result: Comparison) -> str:
             *recommendation,
             "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
             MEASURED_AND_TRUE,
-            "worse NLL, Brier or Accuracy than the model: beyond noise, on the same samples.",
-            "tied: the paired test cannot tell the method from the best; worse: it can.",
+            '"worse NLL, Brier or Accuracy": worse than the uncalibrated model, beyond noise, on the same samples.',
+            "tied: the paired test cannot distinguish the method from the best; worse: it can.",
             *notes(result.notices),
             *notes(f"{row.label}: {notice}" for row in result.results.values() for notice in row.notices),
         ]

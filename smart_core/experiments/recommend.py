@@ -198,7 +198,7 @@ class _Choice:
         if chosen == "vanilla":
             errors = f"{METRICS[self.metric].label}, NLL or Brier score"
             whose = "method that keeps every prediction" if len(self.eligible) > 1 else "calibrator"
-            return f"No {whose} improves the {errors} of the model beyond noise: deploy it unchanged."
+            return f"No {whose} improves the model's {errors} beyond noise. Deploy the model without calibration."
         names = (self.metric, "nll", *(["accuracy"] if "accuracy" in self.against[chosen].better else []))
         changes: dict[str, list[str]] = {}
         for name in names:
@@ -210,10 +210,10 @@ class _Choice:
     def choice(self, chosen: str, equals: Sequence[str], instead_of: str | None) -> str:
         label, parts = METRICS[self.metric].label, []
         if instead_of is not None:
-            what = "no calibration" if instead_of == "vanilla" else self.rows[instead_of].label
+            what = "the uncalibrated model" if instead_of == "vanilla" else self.rows[instead_of].label
             parts.append(
-                f"It changes predictions, but has a higher accuracy and a lower NLL and Brier score than {what}, the "
-                "best choice among those that keep them, beyond noise."
+                "It may change predictions, but its accuracy, NLL and Brier score are all better, beyond noise, than "
+                f"those of {what}, the best choice that keeps every prediction."
             )
         others = [self.rows[id].label for id in equals if id != chosen]
         rivals = [id for id in self.calibrated if id != chosen]
@@ -221,10 +221,11 @@ class _Choice:
             return ""
         if others:
             named = join_words(others) if len(others) < 4 else f"{len(others)} others"
-            are, have = ("is", "has") if len(others) == 1 else ("are", "have")
+            perform, have = ("performs", "has") if len(others) == 1 else ("perform", "have")
             own = self.rows[chosen].parameters
             larger = all(self.rows[id].parameters > own for id in equals if id != chosen)
-            parts.append(f"{named} {are} as good within noise{f' and {have} more parameters' if larger else ''}.")
+            more = f" but {have} more parameters" if larger else ""
+            parts.append(f"{named} {perform} equally well within noise{more}.")
         elif rivals and instead_of is None:
             parts.append(f"Of the methods tied by {label}, {self.rows[chosen].label} has the best NLL and Brier score.")
         lowest = min(self.eligible, key=lambda id: self.rows[id].mean(self.metric))
@@ -251,7 +252,7 @@ class _Choice:
             named, change = self.rows[best].label, f"from {self.value('vanilla', 'accuracy')} to"
             error = f"; its {label} is {self.value(best, self.metric)} and its NLL {self.value(best, 'nll')}"
             return (
-                f"If predictions may change: {named} raises the accuracy {change} {self.value(best, 'accuracy')}, "
+                f"If changed predictions are acceptable, {named} raises the accuracy {change} {self.value(best, 'accuracy')}, "
                 f"beyond noise{error}."
             )
         lower = [id for id in changing if id != chosen and id in self.calibrated and self.beats(id, chosen, "nll") > 0]
@@ -259,8 +260,8 @@ class _Choice:
             return ""
         best = min(lower, key=lambda id: self.rows[id].mean("nll"))
         return (
-            f"If predictions may change: {self.rows[best].label} has a lower NLL, {self.value(best, 'nll')}, beyond "
-            "noise."
+            f"If changed predictions are acceptable, {self.rows[best].label} has a lower NLL, "
+            f"{self.value(best, 'nll')}, beyond noise."
         )
 
     def warning(self) -> str:

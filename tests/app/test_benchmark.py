@@ -68,7 +68,7 @@ def test_cells_are_those_of_the_engine(ran: AppTest) -> None:
 
 
 def test_the_cost_counts_the_fits_that_are_missing(ran: AppTest) -> None:
-    assert "All fits are made." in said(ran)
+    assert "All fits are done." in said(ran)
     assert "21 fits, about" in said(open_page("benchmark", **{"benchmark-seeds": "1"}))  # 3 sets, 7 methods
 
 

@@ -305,7 +305,7 @@ def test_a_read_only_link_changes_nothing_whatever_is_clicked(
     """Every button of the page is pressed, as a client that sends its messages could do."""
     id, before = session_of(filled).id, content(store)
     app = window(page, shared=shared)
-    assert "This is a read-only link" in text_of(app)
+    assert "Read-only view" in text_of(app)
     drawn = {button.key for button in app.button}
     keys = [button.key for button in app.button if not button.disabled and button.key not in ("next-page", "open-file")]
     for key in keys:

@@ -65,7 +65,7 @@ def test_from_the_upload_to_the_download(server: str, visit: Open, tmp_path: Pat
     seen.idle()
     seen.picture("confidences-compare")
 
-    page.get_by_test_id("stHeader").get_by_text("Look closer").click()
+    page.get_by_test_id("stHeader").get_by_text("Analysis").click()
     page.get_by_role("menuitem", name="Margin groups", exact=True).click()
     expect(page.get_by_text("Margin groups needs logits; judge holds confidences alone.")).to_be_visible()
     seen.idle()

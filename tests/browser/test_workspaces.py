@@ -144,12 +144,12 @@ def test_the_token_lets_a_browser_in_and_leaves_the_url(visit: Callable[..., Vis
         seen.clean()
         stranger = seen.page.context.browser.new_context().new_page()  # type: ignore[union-attr]
         stranger.goto(f"{server.address}/guide")
-        expect(stranger.get_by_text("lets in only those who have its token")).to_be_visible()
+        expect(stranger.get_by_text("Enter the access token.")).to_be_visible()
         stranger.get_by_label("Token").fill("wrong")
-        stranger.get_by_role("button", name="Enter").click()
-        expect(stranger.get_by_text("This is not the token")).to_be_visible()
+        stranger.get_by_role("button", name="Sign in").click()
+        expect(stranger.get_by_text("Wrong token.")).to_be_visible()
         stranger.get_by_label("Token").fill(TOKEN)
-        stranger.get_by_role("button", name="Enter").click()
+        stranger.get_by_role("button", name="Sign in").click()
         expect(stranger.get_by_role("heading", name="Guide", level=1)).to_be_visible(timeout=PATIENCE)
         stranger.context.close()
         with urllib.request.urlopen(f"{server.address}/_stcore/health") as answer:

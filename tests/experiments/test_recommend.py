@@ -56,7 +56,7 @@ def test_the_simplest_of_the_tied_methods_that_keep_the_prediction() -> None:
     found = sc.recommend(comparison(MODEL, row("smart", REPAIRED, 49), row("ts", REPAIRED, 1), row("ets", REPAIRED, 3)))
     assert found.method == "ts"
     assert "lowers the ECE from 14.9" in found.reason
-    assert "SMART and ETS are as good within noise and have more parameters." in found.reason
+    assert "SMART and ETS perform equally well within noise but have more parameters." in found.reason
     assert found.cost == "TS has 1 parameter, fits in under 0.1\u00a0s and keeps every prediction."
 
 
@@ -84,7 +84,7 @@ def test_a_higher_accuracy_with_better_scores_outweighs_kept_predictions() -> No
     found = sc.recommend(comparison(MODEL, row("ts", REPAIRED, 1), vector))
     assert found.method == "vector"
     assert "raises the accuracy from 80." in found.gain
-    assert "a higher accuracy and a lower NLL and Brier score than TS" in found.choice
+    assert "accuracy, NLL and Brier score are all better, beyond noise, than those of TS" in found.choice
     assert "changes 100.0% of the predictions" in sc.recommend(comparison(MODEL, moved(vector))).cost
 
 
@@ -92,7 +92,7 @@ def test_a_higher_accuracy_is_told_where_the_calibration_error_speaks_against_it
     vector = row("vector", evaluation(0.98, 0.9), 20, keeps_top1=False)
     found = sc.recommend(comparison(MODEL, row("ts", REPAIRED, 1), vector))
     assert found.method == "ts"
-    assert found.alternative.startswith("If predictions may change: Vector raises the accuracy from 80.")
+    assert found.alternative.startswith("If changed predictions are acceptable, Vector raises the accuracy from 80.")
     assert "its ECE is 7." in found.alternative
 
 
@@ -134,7 +134,7 @@ def test_nothing_beyond_noise_leaves_the_model_as_it_is() -> None:
     calibrated = row("vanilla", REPAIRED, 0)
     found = sc.recommend(comparison(calibrated, row("ts", evaluation(0.801, 0.8), 1)))
     assert found.method == "vanilla"
-    assert "deploy it unchanged" in found.reason
+    assert "Deploy the model without calibration." in found.reason
 
 
 def test_nothing_is_recommended_where_no_calibrator_could_be_fitted() -> None:
