@@ -171,14 +171,14 @@ with training:
     st.markdown("SMART trained on NLL, SoftECE and Charbonnier-SoftECE, evaluated on validation after every epoch.")
     number = len(DEFAULT_OBJECTIVES)
     cost = (number, estimates.fits(data, "smart", RECORDED_COST * number))
-    study = run_panel(training, "traces", "Record the training", cost, {"epochs": EPOCHS}, training_study)
+    study = run_panel(training, "traces", "Record training", cost, {"epochs": EPOCHS}, training_study)
     if study is not None and study.result.runs:
         st.markdown(f"##### {training_verdict(study.result)}")
         left, right = st.columns(2)
         with left:
             st.subheader("NLL against calibration")
             charts.show(divergence_chart(study.result, **look), "divergence")
-            note("The paper's point: trained on NLL, the loss may fall while the ECE rises.")
+            note("The paper's point: when training on NLL, the loss can fall while the ECE rises.")
         with right:
             st.subheader("SoftECE against Charbonnier")
             if len(study.result.runs) > 1:  # the first objective, NLL, is not drawn here

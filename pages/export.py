@@ -117,7 +117,7 @@ if not fitted:
         f"Fit {method_named(method).label}",
         "export-fit",
         shortcut="Ctrl+Enter",
-        takes=estimates.rows_text(data, ["smart"], DEFAULT_SEEDS),
+        takes=estimates.rows_text(data, [method], DEFAULT_SEEDS),
     ):
         leaderboard.fit(data, [method], bins=bins)
         st.rerun()

@@ -131,7 +131,7 @@ def list_selected(event: Any) -> None:
 
 data = datasets.current()
 st.title("Hardness")
-say("Does the margin tell how hard a sample is, as measured by its C&W distance?")
+say("Does the margin predict how hard a sample is, as measured by its C&W distance?")
 source, attacked = data, None
 if datasets.current_key() == "digits" and "digits" not in session.current().splits:
     result = attack_controls(data)
@@ -141,8 +141,8 @@ if datasets.current_key() == "digits" and "digits" not in session.current().spli
 indicator = "margin"
 if source.test.cw_l2 is None or not np.isfinite(source.test.cw_l2).any():
     st.markdown(
-        "This data set has no distances. An attack needs the network itself, so run it where your model is; it adds "
-        "the array `test_cw_l2` to your file, with a distance per test sample. Then load that file on Start."
+        "This data set has no distances. Computing them needs the model, so run this command where your model is. It "
+        "writes a copy of your file with the array `test_cw_l2`, one distance per test sample. Then load it on Start."
     )
     st.code(COMMAND.strip("\n"), language="sh", wrap_lines=True)
     other = sample_with_distances()

@@ -175,11 +175,11 @@ if curves:
         chart = temperature_chart(curves, ts or None, **charts.look(data, indicator))
     charts.show(chart, "temperature")
     # only with one curve is there one validation set, and so one outer 1%
-    lighter = "; lighter: the outer 1% of validation at either end" if len(curves) == 1 else ""
+    lighter = " Light shading: below the 1st or above the 99th percentile of validation." if len(curves) == 1 else ""
     note(
-        f"Band: range over seeds. Histogram: the test samples. Shaded: beyond every validation sample, where the map "
-        f"extrapolates{lighter}. For the margin, the paper reports r = 0.94 on ImageNet with ResNet-50, and a U shape "
-        "with r = −0.63 with ViT-B/16."
+        "Band: range over seeds. Histogram: the test samples. Dark shading: outside the validation range, where the "
+        f"map extrapolates.{lighter} With the margin as indicator, the paper reports r = 0.94 for ResNet-50 on "
+        "ImageNet, and a U shape with r = −0.63 for ViT-B/16."
     )
     for title, curve in curves.items():
         if curve.outside:

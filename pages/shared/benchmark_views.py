@@ -26,9 +26,9 @@ def show_result(result: Benchmark, metric: str, look: dict[str, Any]) -> None:
     shown = result.by(order, metric) if order else result
     event = charts.show(benchmark_matrix(shown, metric, **look), "benchmark-matrix", on_select="rerun")
     note(
-        "Bold: best of the set. Underlined: second. Star: a paired test on the same samples, with Holm's correction, "
-        "cannot tell it from the best. The stronger its colour, the further a cell is from the best of its set. "
-        "Click a cell to open its data set on Compare."
+        "Bold: best of the set. Underlined: second. Star: not significantly different from the best (paired test, "
+        "Holm's correction). The stronger the colour, the further a cell is from the best of its set. Click a cell to "
+        "open its data set on Compare."
     )
     show_ties(result, metric)
     open_clicked(event, shown)
@@ -89,7 +89,7 @@ def show_ranking(result: Benchmark, metric: str, key: str, look: dict[str, Any])
     summary.columns = [column.replace("_", " ") for column in summary]
     rates = [column for column in summary if column.startswith("win rate")]
     tables.show(summary, f"{key}-summary", "ranking", rates)
-    note("Win rate: share of the comparisons with other methods that are won. Low, high: 95%, by resampling the sets.")
+    note("Win rate: share of pairwise comparisons won. Low, high: 95% bootstrap interval over data sets.")
     pair = st.multiselect(
         "Compare two methods",
         list(ranking.methods),
@@ -114,7 +114,11 @@ def show_properties(result: Benchmark, metric: str, look: dict[str, Any]) -> Non
     """Where a method wins: a metric against a property of the sets."""
     with st.container(horizontal=True):
         of = st.selectbox(
-            "Against", list(PROPERTIES), format_func=PROPERTIES.__getitem__, key="benchmark-property", width=300
+            "Property (x-axis)",
+            list(PROPERTIES),
+            format_func=PROPERTIES.__getitem__,
+            key="benchmark-property",
+            width=300,
         )
         known = [id for id in result.methods if id != "vanilla"]
         drawn = st.multiselect(
@@ -131,7 +135,7 @@ def show_improvement(result: Benchmark) -> None:
         return
     scores = {METRICS[name].label: name for name in ("nll", "brier")}
     score = st.segmented_control("Proper score", list(scores), default="NLL", required=True, key="benchmark-score")
-    st.markdown(f"By how much each method lowers the model's {score}, as a share of it.")
+    st.markdown(f"Relative reduction of the uncalibrated model's {score}.")
     frame = result.improvement(scores[score]).rename(columns=LABELS).rename_axis("data set").reset_index()
     tables.show(frame, "benchmark-improvement", "improvement", list(frame.columns[1:]))
     seconds = result.to_frame().groupby("method", sort=False)["fit_seconds"].mean()

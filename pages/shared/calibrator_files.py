@@ -66,7 +66,9 @@ def _onnx(calibrator: Calibrator, name: str) -> None:
 
 def _torch(calibrator: Calibrator, name: str) -> None:
     what = "A last layer" if calibrator.classes_ else "A module"
-    st.markdown(f"**PyTorch module.** {what} built from the calibrator file; it moves and exports with the model.")
+    st.markdown(
+        f"**PyTorch module.** {what} built from the calibrator file; it works with `.to(device)` and model export."
+    )
     layer = f'sc.export.as_module(sc.load_calibrator("{name}.safetensors"))'
     if calibrator.features_used_ or not calibrator.classes_:
         arguments = "logits, features" if calibrator.classes_ else "confidence"
@@ -77,7 +79,8 @@ def _torch(calibrator: Calibrator, name: str) -> None:
 
 def _sklearn(calibrator: Calibrator, name: str) -> None:
     st.markdown(
-        "**scikit-learn estimator.** Takes logits as X, for pipelines and searches; built from the calibrator file."
+        "**scikit-learn estimator.** Takes logits as X, works in Pipeline and GridSearchCV, and is built from the "
+        "calibrator file."
     )
     if calibrator.features_used_ or not calibrator.classes_:
         on = (

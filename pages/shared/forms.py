@@ -109,7 +109,7 @@ def _preset_widget(method: str, chosen: Mapping[str, Any]) -> None:
         [DEFAULT, *method_named(method).presets, *([OTHER] if now == OTHER else [])],
         key=key,
         required=True,
-        help="paper: as the paper's text says; release: as the authors' code does. The default departs from both.",
+        help="paper: settings from the paper. release: settings from the authors' code. The default differs from both.",
         on_change=_take_preset,
         args=(method,),
     )

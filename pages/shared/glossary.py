@@ -38,8 +38,8 @@ TERMS = {
     "margin group": "Test samples whose margins lie in one range.",
     "NLL": "Negative log-likelihood: the mean of minus the log of the label's probability. A single label with a "
     "probability close to 0 can dominate it.",
-    "noise floor": "What a perfectly calibrated model with the same confidences measures by chance: 95% of test sets "
-    "stay below it. A measured error below the floor is no evidence of miscalibration.",
+    "noise floor": "The error that a perfectly calibrated model with the same confidences would show by chance: its "
+    "95th percentile over test sets. A measured error below the floor is no evidence of miscalibration.",
     "objective": "What a fit minimises on the validation part.",
     "overconfident": "Less accurate than the confidence says. Underconfident is the opposite.",
     "paired test": "A comparison of two methods on the same test samples. It finds differences that overlapping "
@@ -47,7 +47,8 @@ TERMS = {
     "primary metric": "The metric chosen in the sidebar, by which methods are ranked.",
     "proper score": "A metric that is best, on average, for the true probabilities: NLL and Brier score.",
     "reliability diagram": "Accuracy against confidence, bin by bin. A calibrated model lies on the diagonal.",
-    "seed": "The start of a random generator. Methods with random initial weights are fitted once per seed.",
+    "seed": "The number that starts the random number generator. Methods with random initial weights are fitted once "
+    "per seed.",
     "sigma": "The bandwidth of the soft bins in SMART's objective.",
     "smCE": "Smooth calibration error: the largest correlation of the gap with any smooth function of the confidence.",
     "SmoothECE": "An ECE without bins: the gap is smoothed over confidence, with the error itself as the bandwidth.",

@@ -116,7 +116,7 @@ def _differences(pair: ModelPair, names: tuple[str, str]) -> None:
         mean, low, high = (
             metric_number(name, each).replace("-", MINUS) for each in (found.mean, found.low, found.high)
         )
-        real = "real" if found.low > 0 or found.high < 0 else "may be noise"
+        real = "significant" if found.low > 0 or found.high < 0 else "not significant"
         unit = ", %" if METRICS[name].percent else ""
         rows.append((f"{METRICS[name].label}{unit}", *values, mean, f"{low} to {high}", real))
     frame = pd.DataFrame(rows, columns=["metric", *names, "difference", "difference, 95%", "verdict"])

@@ -28,6 +28,6 @@ def draw(data: LogitSet, ranking: Comparison) -> None:
     found = probability_interval(calibrator, cache.uncalibrated(data).confidence)
     charts.show(probability_interval_plot(found, **charts.look(data)), "probability-interval")
     note(
-        "p0 and p1 are what isotonic regression gives if a new sample is counted as a miss or as a hit; one of the two "
-        "is calibrated. The band is wide where the validation part has few samples."
+        "p0 and p1 are what isotonic regression gives if the new sample is counted as incorrect or as correct; one of "
+        "the two is calibrated. The band is wide where the validation part has few samples."
     )

@@ -37,7 +37,7 @@ Packages agree on the idea of the ECE and differ in its details, so one model ha
   take the probability of class 1 without saying so.
 - **L1 or L2.** A mean of absolute gaps, or the root of a mean of squared ones, which is never smaller.
 - **Debiased or not.** A measured ECE is too large on average. Debiased forms subtract an estimate of that; here the
-  noise floor and the interval say it instead.
+  noise floor and the interval account for it.
 """
 
 

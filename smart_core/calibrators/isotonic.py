@@ -28,7 +28,7 @@ class Isotonic(LineCalibrator):
 
     id = "isotonic"
     label = "Isotonic"
-    summary = "The best non-decreasing map from the top-1 confidence to accuracy, by pooling violators."
+    summary = "Isotonic regression of correctness on the top-1 confidence."
     position = 13
     style = LineStyle("#9A7B1F", "dash", "cross-open")
     rules = (("nodes_", PROBABILITIES, INCREASING), ("values_", PROBABILITIES, NOT_INCREASING))

@@ -48,7 +48,7 @@ class ProCal(Calibrator):
 
     id = "procal"
     label = "ProCal"
-    summary = "Hit rate as a density ratio over confidence and proximity to the validation set."
+    summary = "Accuracy estimated from a density ratio over confidence and proximity to the validation set."
     position = 10
     whole_rows = "without features it reads the logits"
     family = "With the network's features"

@@ -93,11 +93,13 @@ class Refined(Composite):
         AUTO, "Which refinement comes first; auto chooses by cross-validated NLL.", choices=(AUTO, NONE, *CANDIDATES)
     )
     top1: str = setting(
-        "change", "keep: only refinements that keep the prediction, none and IOP.", choices=("change", "keep")
+        "change",
+        "keep: only refinements that keep the prediction (none or IOP); change: any.",
+        choices=("change", "keep"),
     )
     folds: int = setting(5, "Folds of the cross-validation.", low=2, high=20)
     nll_budget: float = setting(
-        0.005, "How much the NLL may rise for a smaller calibration error, as a share of it.", low=0.0, high=1.0
+        0.005, "Largest relative increase of the NLL that is accepted for a lower calibration error.", low=0.0, high=1.0
     )
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ class Reading:
 
     scale: Standardizer
     limit: Tensor
-    """(1,) the margin beyond which the map is level; infinite for none."""
+    """(1,) the margin above which the temperature is constant; infinite for none."""
     x: Tensor
     """(N, width) the standardised indicator."""
     profile: Profile
@@ -92,7 +92,7 @@ class SMART(TemperatureCalibrator):
     The margin m is the largest minus the second largest logit; the 49 parameters minimise the Charbonnier-SoftECE of
     `fitting.objectives` by Adam. Departures from the paper: batches are full and patience ends the training, the
     epoch of least loss is restored, the margin is standardised, the map starts flat at the temperature of TS, and it is
-    level beyond the margin that 97% of the validation samples have, where too few samples hold it (`tail=1` does not).
+    constant above the 97th percentile of the validation margins, where samples are few (with `tail=1` it is not).
     `SMART(preset="paper")` is the paper's text: the raw margin, a random start, mini-batches of 1024, no patience.
     `SMART(preset="release")` is the authors' code: the standardised margin, two hidden layers, a random start, full
     batches, patience 200. Settings that are given go before the preset's.
@@ -125,19 +125,19 @@ class SMART(TemperatureCalibrator):
     epochs: int = setting(2000, "Passes over the validation set, at most.", low=1, high=1_000_000)
     patience: int | None = setting(
         200,
-        "Epochs without progress before stopping; none runs all, as the paper's text does.",
+        "Early-stopping patience in epochs; none disables early stopping, as in the paper.",
         low=1,
         optional=True,
         kind=int,
     )
     batch_size: int | None = setting(
-        None, "Samples a step; none takes them all. The paper: 1024.", low=1, optional=True, kind=int
+        None, "Batch size; none: full batch. The paper: 1024.", low=1, optional=True, kind=int
     )
     hidden: int = setting(16, "Width of the hidden layers.", low=1, high=1024)
     layers: int = setting(1, "Hidden layers. The authors' code: 2.", low=1, high=8)
     init: str = setting(
         "temperature",
-        "Start: flat at the temperature-scaling optimum, or random weights, as in the authors' code.",
+        "Initialisation: constant at the temperature-scaling optimum, or random weights, as in the authors' code.",
         choices=("temperature", "random"),
     )
     indicator: str = setting("margin", "What the map reads.", choices=tuple(INDICATORS))
@@ -149,7 +149,7 @@ class SMART(TemperatureCalibrator):
     )
     tail: float = setting(
         0.97,
-        "Share of validation samples up to whose margin the map varies; it is level beyond. The paper: 1.",
+        "Quantile of the validation margins above which the temperature is constant. The paper: 1.",
         low=0.5,
         high=1.0,
     )

@@ -36,7 +36,9 @@ class VennAbers(TopLabelCalibrator):
 
     id = "vennabers"
     label = "Venn-Abers"
-    summary = "Two isotonic maps, one with the query as a miss and one as a hit: an interval, and a value between."
+    summary = (
+        "Two isotonic fits, with the new sample counted as incorrect and as correct: an interval and a value inside it."
+    )
     position = 21
     style = LineStyle("#7F8C1B", "10px,3px,2px,3px", "diamond-tall")
     shapes = (("low_edges_", ("n",)), ("low_", ("n+1",)), ("high_edges_", ("m",)), ("high_", ("m+1",)))

@@ -249,11 +249,11 @@ class _Choice:
         raised = [id for id in changing if "accuracy" in self.against[id].better]
         if raised and chosen not in raised:
             best = min(raised, key=lambda id: self.rows[id].mean("nll"))
-            named, change = self.rows[best].label, f"from {self.value('vanilla', 'accuracy')} to"
+            change = f"from {self.value('vanilla', 'accuracy')} to {self.value(best, 'accuracy')}"
             error = f"; its {label} is {self.value(best, self.metric)} and its NLL {self.value(best, 'nll')}"
             return (
-                f"If changed predictions are acceptable, {named} raises the accuracy {change} {self.value(best, 'accuracy')}, "
-                f"beyond noise{error}."
+                f"If changed predictions are acceptable, {self.rows[best].label} raises the accuracy {change}, beyond "
+                f"noise{error}."
             )
         lower = [id for id in changing if id != chosen and id in self.calibrated and self.beats(id, chosen, "nll") > 0]
         if not lower:

@@ -61,9 +61,7 @@ def test_the_curve_is_that_of_the_fits(digits: sc.LogitSet) -> None:
     # the caption explains each shade that the legend names
     legend = {trace.get("name") for trace in charts(app)[0]["data"]}
     assert {"no validation sample", "outer 1% of validation"} <= legend
-    assert "beyond every validation sample, where the map extrapolates; lighter: the outer 1% of validation" in text_of(
-        app
-    )
+    assert "outside the validation range, where the map extrapolates. Light shading: below the 1st" in text_of(app)
     beyond = int(((margin < val_margin.min()) | (margin > val_margin.max())).sum())
     assert f"Digits: {beyond} test sample{' lies' if beyond == 1 else 's lie'} outside" in text_of(app)
 

@@ -138,10 +138,10 @@ def test_a_link_opens_the_same_part_and_the_keyboard_runs_it(server: str, visit:
     seen.idle()
     page.keyboard.press("Control+Enter")
     # of the four parts it is the open one that runs
-    expect(page.locator(".st-key-jobs").get_by_text("Record the training")).to_be_visible(timeout=LONG)
+    expect(page.locator(".st-key-jobs").get_by_text("Record training")).to_be_visible(timeout=LONG)
     expect(page.locator(".st-key-run-objectives button")).to_be_enabled()
     page.keyboard.press("Escape")
-    expect(page.get_by_text("cancelled: Record the training")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("cancelled: Record training")).to_be_visible(timeout=LONG)
     page.get_by_role("tab", name="Indicators").click()
     page.wait_for_url("**part=Indicators*")
     seen.clean()

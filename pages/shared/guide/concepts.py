@@ -110,8 +110,8 @@ def smart() -> None:
     """How SMART gives each sample its own temperature."""
     st.markdown(
         """
-A single temperature is a compromise: a sample whose two best classes nearly tie needs another correction than one that
-is far from every boundary. SMART measures how hard a sample is by its **margin**, the gap between its two largest
+A single temperature is a compromise: a sample whose two best classes nearly tie needs a different correction from one
+far from every decision boundary. SMART measures how hard a sample is by its **margin**, the gap between its two largest
 logits, and gives it its own temperature:
 """
     )
@@ -136,9 +136,9 @@ distance from its confidence to the bin's centre $c_b$, and the absolute value i
 $\sigma$ is the bandwidth of the soft bins, $\delta$ the smoothing. The defaults are the paper's:
 $\sigma = {paper.DEFAULT[0]}$, $\delta = {paper.DEFAULT[1]}$, 15 bins.
 
-These pages show the **default**: $m$ standardised, full batches, training that ends after 200 epochs without progress,
-a start at the best single temperature, and a map that is level beyond the margin that 97% of the validation samples do
-not exceed. It departs from the paper's text (raw margin, random start, mini-batches of 1024, every epoch) and from the
+These pages show the **default**: $m$ standardised, full batches, early stopping with a patience of 200
+epochs, a start at the best single temperature, and a map that is constant above the 97th percentile of the validation
+margins. It departs from the paper's text (raw margin, random start, mini-batches of 1024, every epoch) and from the
 authors' code (two hidden layers, random start). Both are presets of SMART under Settings on Compare, and in Python
 `sc.SMART(preset="paper")` and `sc.SMART(preset="release")`.
 
