@@ -22,9 +22,9 @@ class Fix:
         array = f"array holds the {self.role}" if self.role else "array is which"
         return {
             "roles": f"say which {array} with roles=",
-            "values": "say what they are with values=",
-            "val": "give val= as well",
-            "test": "give test= as well",
+            "values": 'set values= to "logits" or "probabilities"',
+            "val": "also pass val=",
+            "test": "also pass test=",
             "splits": "give the files as val= and test=",
             "group": "choose one with group=",
         }[self.option]

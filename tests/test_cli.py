@@ -195,7 +195,7 @@ def test_fixes_name_the_options_of_the_command_line():
     assert said(both) == f"val=3.npz: both could be; give the files as --val and --test, or {roles}"
     assert said(both, splits=False) == f"val=3.npz: both could be; {roles}"
     rows = sc.LogitFileError("rows", "correct these rows", Fix("values"), file="a")
-    assert said(rows) == "a: rows; correct these rows, or say what they are with --values."
+    assert said(rows) == "a: rows; correct these rows, or set --values to logits or probabilities."
     assert said(sc.LogitFileError("A sentence.")) == "A sentence."
 
 
@@ -368,7 +368,7 @@ def test_the_grid_says_its_unit_and_what_it_is_not_for(bundle: Path, capsys):
     command = ["sensitivity", str(bundle), "--sigma", "0.05", "--delta", "0.001", "--seeds", "1"]
     assert main(command) == 0
     shown = capsys.readouterr().out
-    assert "ECE in per cent on 400 test samples, 1 seed per cell" in shown
+    assert "ECE in % on 400 test samples, 1 seed per cell" in shown
     assert "selection on test data" in shown
     assert main([*command, "--metric", "nll"]) == 0
     assert "NLL on 400 test samples" in capsys.readouterr().out

@@ -157,6 +157,6 @@ def fix_text(fix: Fix) -> str:
         "val": "upload the validation file as well",
         "test": "upload the test file as well",
         "splits": "upload validation and test as separate files",
-        "values": "choose below what they are",
+        "values": "choose logits or probabilities below",
         "group": "choose one below",
     }[fix.option]

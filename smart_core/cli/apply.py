@@ -22,7 +22,7 @@ def add(parser: ArgumentParser) -> None:
         "--top-label", action="store_true", help="for shards: confidence and prediction of each row only"
     )
     parser.add_argument(
-        "--shard", type=part_of, metavar="I/N", help="the I-th of N parts of the shards, for batch systems"
+        "--shard", type=part_of, metavar="I/N", help="process only part I of N of the shards (job arrays)"
     )
     add_scheduler(parser)
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")

@@ -49,7 +49,9 @@ def part_of(text: str) -> tuple[int, int]:
 
 
 def add_study(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seeds", type=positive, default=5, help="fits of each random method (default: 5)")
+    parser.add_argument(
+        "--seeds", type=positive, default=5, help="number of seeds for randomly initialised methods (default: 5)"
+    )
     parser.add_argument("--bins", type=positive, default=15, help="bins of the binned metrics (default: 15)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
 
@@ -82,9 +84,9 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="the experiment, if a file or folder holds several: the path of an HDF5 group, or a model's folder",
     )
     parser.add_argument("--values", choices=["logits", "probabilities"], help="what the scores are")
-    parser.add_argument("--labels-start-at", type=int, choices=[0, 1], help="the number of the first class")
+    parser.add_argument("--labels-start-at", type=int, choices=[0, 1], help="label of the first class")
     parser.add_argument(
-        "--transposed", action=argparse.BooleanOptionalAction, help="whether the columns of the scores are samples"
+        "--transposed", action=argparse.BooleanOptionalAction, help="treat columns, not rows, of the scores as samples"
     )
 
 

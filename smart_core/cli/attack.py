@@ -39,9 +39,7 @@ def add(parser: ArgumentParser) -> None:
     parser.add_argument("--search-steps", type=positive, default=5, help="values of c per image (default: 5)")
     parser.add_argument("--lr", type=float, default=5e-3, help="Adam's learning rate (default: 0.005)")
     parser.add_argument("--initial-c", type=float, default=0.01, help="the first c (default: 0.01)")
-    parser.add_argument(
-        "--kappa", type=float, default=0.0, help="by how much the logit of another class must lead (default: 0)"
-    )
+    parser.add_argument("--kappa", type=float, default=0.0, help="confidence margin of the attack, kappa (default: 0)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     add_json(parser)
 

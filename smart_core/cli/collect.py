@@ -28,7 +28,7 @@ def add(parser: ArgumentParser) -> None:
         "--features",
         default="auto",
         metavar="NAME",
-        help="module whose input the features are (default: auto, the last linear layer); none leaves them out",
+        help="module whose input is saved as features (default: auto, the last linear layer); none leaves them out",
     )
     parser.add_argument("--autocast", choices=("bf16", "fp16"), help="run the model in this precision")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")

@@ -58,7 +58,7 @@ def leaderboard_text(result: Comparison) -> str:
             *notes(map(str, data.notices)),
             table(header, rows),
             *recommendation,
-            "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in per cent; +- is the spread over seeds.",
+            "ECE, AdaECE, cwECE, smCE, SmoothECE and accuracy in %; +- is the spread over seeds.",
             MEASURED_AND_TRUE,
             '"worse NLL, Brier or Accuracy": worse than the uncalibrated model, beyond noise, on the same samples.',
             "tied: the paired test cannot distinguish the method from the best; worse: it can.",

@@ -114,4 +114,4 @@ def _slice_lines(slices: dict[str, Any]) -> list[str]:
         )
         for name, each in slices.items()
     ]
-    return [table(header, rows), "confidence, accuracy and ECE of the uncalibrated model on test, in per cent"]
+    return [table(header, rows), "confidence, accuracy and ECE of the uncalibrated model on test, in %"]

@@ -112,7 +112,7 @@ def on_the_command_line(error: SmartError, splits: bool = True) -> str:
             "val": "give --val as well",
             "test": "give --test as well",
             "splits": "give the files as --val and --test" if splits else None,
-            "values": "say what they are with --values",
+            "values": "set --values to logits or probabilities",
             "group": "choose one with --group",
         }[fix.option]
 

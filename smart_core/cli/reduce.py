@@ -15,14 +15,14 @@ def add(parser: ArgumentParser) -> None:
     parser.add_argument("--val", nargs="+", metavar="FILE", help="validation: shards and labels")
     parser.add_argument("--test", nargs="+", metavar="FILE", help="test: shards and labels")
     parser.add_argument("--values", choices=["logits", "probabilities"], help="what the scores are")
-    parser.add_argument("--labels-start-at", type=int, choices=[0, 1], help="the number of the first class")
+    parser.add_argument("--labels-start-at", type=int, choices=[0, 1], help="label of the first class")
     parser.add_argument("--out", required=True, metavar="SET.parquet", help="file to write (parquet)")
     parser.add_argument(
         "--shard",
         type=part_of,
         default=(1, 1),
         metavar="I/N",
-        help="the I-th of N stretches of the rows, for batch systems",
+        help="process only part I of N of the rows (job arrays)",
     )
     add_scheduler(parser)
     add_json(parser)

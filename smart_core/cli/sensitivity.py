@@ -63,7 +63,7 @@ def grid_text(result: Sensitivity, samples: int) -> str:
         for sigma, means, stds in zip(result.sigmas, result.mean(), result.std(), strict=True)
     ]
     metric = METRICS[result.metric]
-    unit = " in per cent" if metric.percent else ""
+    unit = " in %" if metric.percent else ""
     counts = f"{plural(samples, 'test sample')}, {plural(result.seeds, 'seed')} per cell"
     return "\n".join(
         [

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--server-quota",
         type=_positive,
         metavar="GB",
-        help="largest size of all workspaces together (default: 50; no limit, as above)",
+        help="largest size of all workspaces together (default: 50; no limit if only this machine can connect)",
     )
     parser.add_argument(
         "--token",

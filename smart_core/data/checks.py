@@ -41,7 +41,8 @@ def _unseen_classes(data: LogitSet) -> list[Notice]:
     if len(unseen) == 0:
         return []
     listed = first_few(printable(data.class_names[k]) if data.class_names else k for k in unseen)
-    text = f"{plural(len(unseen), 'class')} of {data.classes} never seen in validation: {listed}."
+    does = "does" if len(unseen) == 1 else "do"
+    text = f"{len(unseen):,} of {plural(data.classes, 'class')} {does} not occur in validation: {listed}."
     return [Notice("unseen_classes", text)]
 
 
@@ -55,7 +56,8 @@ def _duplicate_rows(validation: Part, test: Part) -> list[Notice]:
     count = sum(key in seen for key in hashes(test))
     if count == 0:
         return []
-    text = f"{plural(count, 'test row')} of {len(test):,} also in validation (same logits and label)."
+    occur = "occurs" if count == 1 else "occur"
+    text = f"{count:,} of {plural(len(test), 'test row')} also {occur} in validation (same logits and label)."
     return [Notice("duplicate_rows", text)]
 
 
@@ -68,7 +70,7 @@ def _odd_values(part: Part, name: str) -> list[Notice]:
         text = f"The {name} logits reach {high:.2g}: confidences are 0 or 1 before any scaling."
         notices.append(Notice("huge_logits", text))
     elif low < -HUGE:
-        text = f"The {name} logits go down to {low:.2g}, lower than networks put out: perhaps masked classes."
+        text = f"The {name} logits go down to {low:.2g}, unusually low for network outputs; possibly masked classes."
         notices.append(Notice("huge_logits", text))
     constant, tied = _ties(part.logits)
     if constant == len(part):
@@ -77,7 +79,7 @@ def _odd_values(part: Part, name: str) -> list[Notice]:
         text = f"In every {name} row the two largest logits are equal: all margins are 0."
         notices.append(Notice("constant_logits", text))
     elif tied > max(1, len(part) // 100):
-        text = f"{plural(tied, name + ' row')} of {len(part):,} with margin 0 ({constant:,} of them constant)."
+        text = f"{tied:,} of {plural(len(part), name + ' row')} have margin 0 ({constant:,} of them constant)."
         notices.append(Notice("tied_rows", text))
     return notices
 

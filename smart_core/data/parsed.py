@@ -181,7 +181,8 @@ def _divided(whole: Part, item: RawArray, notices: list[Notice]) -> tuple[Part, 
             raise item.error(problem, "write val and test", "leave it out to have the rows split at random")
     left = len(whole) - sum(int(mask.sum()) for mask in masks.values())
     if left:
-        text = f"{item.file}: {plural(left, 'row')} of neither val nor test left out."
+        belong, were = ("belongs", "was") if left == 1 else ("belong", "were")
+        text = f"{item.file}: {plural(left, 'row')} that {belong} to neither val nor test {were} left out."
         notices.append(Notice("rows_left_out", text))
     return whole.subset(masks["val"]), whole.subset(masks["test"])
 

@@ -80,7 +80,8 @@ def _check_other_samples(first: RawFile, role: str | None, labels: Sequence[Arra
     if role != "labels" or _SAYS_PIECE.search(first.stem) or len(known) < 2 or len(np.unique(known[0])) < 2:
         return
     if all(np.array_equal(other, known[0]) for other in known[1:]):
-        problem = f"and {len(known) - 1} more hold the same labels, as of several models on the same samples"
+        same = "1 other file holds" if len(known) == 2 else f"{len(known) - 1} other files hold"
+        problem = f"{same} the same labels, so these look like several models on the same samples"
         raise LogitFileError(problem, "give the files of one model", file=first.name)
 
 

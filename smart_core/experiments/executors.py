@@ -172,7 +172,7 @@ def in_order(
                 try:
                     answer = waiting.popleft().result()
                 except CancelledError:  # nothing here cancels what it waits for
-                    fix = "start it again, then this; what was finished is kept"
+                    fix = "restart the scheduler, then rerun this command; finished work is kept"
                     raise SmartError("the connection to the Dask scheduler was lost", fix) from None
                 yield answer
                 done += 1

@@ -67,7 +67,7 @@ def reduce(
 ) -> Reduced:
     """Read every row of the shards once and write the reduced set, a parquet file that `load` opens.
 
-    The arguments are those of `smart_core.open`. `share` (i, n) reduces the i-th of n stretches of the rows, so that n
+    The arguments are those of `smart_core.open`. `share` (i, n) reduces part i of n of the rows, so that n
     machines make n files, which `load` joins in the order of their numbers. Finished pieces are kept in a folder beside
     `out` until all are there: after a fault, the same call goes on from them.
 
@@ -89,7 +89,7 @@ def reduce(
     pieces = [(side, piece) for side, part in parts.items() for piece in _pieces(part, share)]
     rows, classes = sum(len(piece) for _, piece in pieces), next(iter(parts.values())).classes
     if not rows:
-        raise ExportError(f"there are fewer rows than {share[1]} machines; give fewer.")
+        raise ExportError(f"there are fewer rows than the {share[1]} parts; use fewer parts.")
     run = Run(progress, cancel)
     kept = path.with_name(f"{path.name}.pieces")
     files = [kept / f"{_name(side, piece)}.parquet" for side, piece in pieces]
@@ -108,7 +108,7 @@ def reduce(
         _join(files, path)
         shutil.rmtree(kept)
     except OSError as error:
-        rest = "What was reduced is kept beside it; the same command goes on from there."
+        rest = "Finished pieces are kept next to it; rerun the same command to continue."
         raise ExportError(f"{path} cannot be written: {error.strerror or error}. {rest}") from error
     finally:
         with suppress(OSError):

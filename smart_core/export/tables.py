@@ -19,8 +19,8 @@ CAPTION = (
     r"uncalibrated model's confidences would show."
 )
 TRUE = (
-    r" True, 95\%: a confidence interval of the model's error over the whole population; noise adds to the measured "
-    r"error, which near the noise floor may lie above it."
+    r" True, 95\%: a confidence interval of the model's error over the whole population; sampling noise inflates the "
+    r"measured error, which near the noise floor can lie above its own interval."
 )
 WORSE = r" $\dagger$: an NLL, Brier score or accuracy worse than that of the uncalibrated model, beyond noise."
 TIED = "; underlined are the methods that a paired test by {metric} cannot tell from the best"

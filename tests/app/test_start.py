@@ -285,7 +285,7 @@ def test_rows_that_are_nearly_probabilities_are_fixed_with_one_click(
     nearly[7] *= 0.5
     drop(app, ("nearly.npz", npz(probs=nearly, labels=arrays["labels"])))
     (error,) = [box.value for box in app.error]
-    assert error.endswith("correct these rows, or choose below what they are.")
+    assert error.endswith("correct these rows, or choose logits or probabilities below.")
     next(button for button in app.button if button.label == "These are probabilities").click().run()
     assert not app.error
     assert len(in_view(app).test) == ROWS // 2

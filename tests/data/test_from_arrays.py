@@ -340,7 +340,7 @@ def test_unseen_class_is_named():
 
 def test_duplicates_are_counted():
     data = load(npz(val_logits=Z[:20], val_labels=Y[:20], test_logits=Z[15:], test_labels=Y[15:]), name="a.npz")
-    assert "5 test rows of 45" in next(n.text for n in data.notices if n.code == "duplicate_rows")
+    assert "5 of 45 test rows" in next(n.text for n in data.notices if n.code == "duplicate_rows")
 
 
 def test_extras_follow_their_rows():

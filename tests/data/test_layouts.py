@@ -173,7 +173,9 @@ def test_numbers_of_models_are_not_pieces(stem, numbers, tmp_path):
     (folder / f"{stem}{numbers[0]}.csv").rename(folder / "swin_1.csv")
     (folder / f"{stem}{numbers[1]}.csv").rename(folder / "swin_2.csv")
     (folder / f"{stem}{numbers[2]}.csv").unlink()
-    with pytest.raises(LogitFileError, match=r"swin_1.csv: and 1 more hold the same labels, as of several models"):
+    with pytest.raises(
+        LogitFileError, match=r"swin_1.csv: 1 other file holds the same labels, so these look like several models"
+    ):
         load(folder)
 
 

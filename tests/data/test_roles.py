@@ -140,7 +140,7 @@ def test_splits_given_as_arguments_override_names():
 
 @pytest.mark.parametrize("side", ["val", "test"])
 def test_val_needs_test_and_vice_versa(side):
-    with pytest.raises(LogitFileError, match="as well"):
+    with pytest.raises(LogitFileError, match="also pass"):
         load(**{side: [("a.npz", npz(logits=Z, labels=Y))]})
 
 

@@ -306,6 +306,6 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(reduce_module, "write_table", full)
-    with pytest.raises(ExportError, match=r"cannot be written: No space left on device\. What was reduced is kept"):
+    with pytest.raises(ExportError, match=r"cannot be written: No space left on device\. Finished pieces are kept"):
         sc.reduce(write(tmp_path / "made"), tmp_path / "set.parquet")
     assert not list(tmp_path.glob("set.parquet*/*.parquet"))

@@ -299,7 +299,7 @@ def _part(split: str, own: list[Candidate], files: Sequence[RawFile], result: As
     result.ignored += free
     scores, labels = part["logits"], part["labels"]
     if could_be_scores(labels) and len(labels.shape) == 2 and len(scores.shape) == 1 and could_be_labels(scores):
-        text = f"holds labels and {labels.label} logits, against their names."
+        text = f"holds labels and {labels.label} holds logits; they were swapped."
         result.notices.append(scores.notice("swapped", text, BY_HAND))
         part |= {"logits": labels, "labels": scores}
     return part
