@@ -33,7 +33,7 @@ class Point:
 
 
 def simulated(samples: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Over-confident rows, made a few at a time."""
+    """Overconfident rows, made a few at a time."""
     generator = np.random.default_rng(classes)
     logits = generator.standard_normal((samples, classes), dtype=np.float32)
     labels = generator.integers(0, classes, samples)

@@ -22,7 +22,7 @@ from smart_core.data.logitset import Head
 
 FEATURES = 64
 TEMPERATURE = 1.5
-"""The labels are drawn at this temperature, so that the model is over-confident."""
+"""The labels are drawn at this temperature, so that the model is overconfident."""
 
 INTERVAL = 0.01
 """Seconds between two readings."""

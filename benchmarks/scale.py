@@ -38,7 +38,7 @@ DRAWN = 4
 GROWTH_LOGITS = 1 << 27
 """Logits of the sets of more and more classes."""
 TEMPERATURE = 1.5
-"""The labels are drawn at this temperature, so that the model is over-confident."""
+"""The labels are drawn at this temperature, so that the model is overconfident."""
 
 
 def shards(folder: Path, rows: int, classes: int, dtype: str = "<f4") -> Path:

@@ -101,7 +101,7 @@ Compare, Export and the report recommend one method, by this rule:
    noise.
 
 If no method qualifies, the advice is to keep the uncalibrated model. Settings that were chosen on test data, on
-Sensitivity, make what is said of SMART too optimistic; a note on each page says so.
+Sensitivity, make SMART's results optimistic; a note on each page says so.
 """
     )
 
