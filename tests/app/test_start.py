@@ -17,7 +17,7 @@ from pages.shared import workspace
 from pages.shared.uploads import FOLDER_VARIABLE
 from smart_core.data.sandbox import Sandbox
 from smart_core.formatting import percent
-from tests.app.driver import ece_of, open_page
+from tests.app.driver import ece_of, open_page, unlinked
 from tests.conftest import ROOT
 from tests.data.containers import hdf5
 
@@ -63,7 +63,7 @@ def in_view(app: AppTest) -> Any:
 
 def says(app: AppTest, text: str) -> bool:
     boxes = [*app.markdown, *app.info, *app.error, *app.caption]
-    return any(text in box.value for box in boxes)
+    return any(text in unlinked(box.value) for box in boxes)
 
 
 def sample_ece() -> float:
