@@ -32,6 +32,9 @@ CLASSES = (10, 1000)
 BOUND = 3.0
 """A process that shares two cores with two busy ones gets half of the time; the rest is what waiting costs."""
 
+SHORTEST = 0.01
+"""Seconds of the shortest fit that is held to the bound: one of fewer waits several times as long for its turn."""
+
 PAIRS, ENOUGH, AT_LEAST = 5, 1.5, 0.2
 """Pairs of runs per method, the seconds after which no further pair begins, and the least seconds of a run: a short fit
 is repeated, because the scheduler gives a busy process some milliseconds at a time."""
@@ -119,10 +122,15 @@ def main() -> None:
         (each[0][0], *(text for _, a, b in each for text in (f"{a:.3f}", f"{b:.3f}", f"{b / a:.1f}")))
         for each in zip(*measured.values(), strict=True)
     ]
-    worst = max((b / a, f"{label}, K = {k:,}") for k, found in measured.items() for label, a, b in found)
-    summary = f"The largest ratio is {worst[0]:.1f} ({worst[1]}); the bound is {BOUND:.0f}."
+    everyone = [(b / a, a, b - a, f"{label}, K = {k:,}") for k, found in measured.items() for label, a, b in found]
+    worst, place = max((ratio, label) for ratio, a, _, label in everyone if a >= SHORTEST)
+    more = max(waited for _, a, waited, _ in everyone if a < SHORTEST)
+    summary = (
+        f"The largest ratio of fits of at least {1000 * SHORTEST:.0f} ms is {worst:.1f} ({place}); the bound is "
+        f"{BOUND:.0f}. Shorter ones take at most {1000 * more:.0f} ms more."
+    )
     print(table(heads, listed), summary, f"{time.perf_counter() - begin:.0f} s in all", sep="\n")
-    print("PASS" if worst[0] <= BOUND else "FAIL")
+    print("PASS" if worst <= BOUND else "FAIL")
     lines = [heads, ("---",) * len(heads), *listed]
     REPORT.write_text(
         "# Beside other work\n\n"
