@@ -40,7 +40,7 @@ def test_from_files_to_the_table_in_a_paper(server: str, visit: Callable[..., Vi
     files = []
     for number, law in enumerate(("constant", "u_shaped", "linear", "resnet")):
         files.append(tmp_path / f"{law}.npz")
-        np.savez(files[-1], **dict(sc.simulate_set(700, 500, classes=4, law=law, seed=number).arrays()))
+        np.savez(files[-1], **dict(sc.simulate_set(5000, 500, classes=4, law=law, seed=number).arrays()))
     seen = visit(f"{server}/start")
     page = seen.page
     for file in files[:3]:

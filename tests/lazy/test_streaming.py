@@ -92,7 +92,9 @@ def test_compare_equals_compare_in_memory(data: sc.LogitSet, whole: sc.LogitSet)
     for id, row in memory.available.items():
         other = lazy.results[id]
         for metric in ("ece", "adaece", "cece", "nll", "brier", "smce", "smece", "accuracy", "aurc"):
-            assert other.values[metric] == pytest.approx(row.values[metric], abs=1e-6), (id, metric)
+            # a last bit can swap two samples in the order of their confidences
+            most = 1e-4 if metric == "aurc" else 1e-6
+            assert other.values[metric] == pytest.approx(row.values[metric], abs=most), (id, metric)
             if metric not in ("aurc", "cece"):  # ends are quantiles of 1000 simulated sets, which rounding may change
                 width = np.ptp(row.ends(metric))
                 assert other.ends(metric) == pytest.approx(row.ends(metric), abs=1e-6 + 0.1 * width), (id, metric)
