@@ -61,15 +61,14 @@ def test_compare_fits_what_can_run(path: Path) -> None:
     assert "predict_confidence(confidence)" in "\n".join(block.value for block in app.code)
 
 
-def test_export_offers_a_method_that_can_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_offers_a_method_that_can_run(path: Path, tmp_path: Path) -> None:
     app = open_file("export", path)
     assert app.button(key="export-fit").label == "Fit Isotonic"
     click(app, "export-fit")
     shown = text_of(app)
     assert "Confidences in, calibrated confidences out" in shown
     assert "Calibrated confidences of the test part" in [each.value for each in app.subheader]
-    monkeypatch.chdir(tmp_path)  # where the code saves the calibrator
-    names, _ = run_code(app)
+    names, _ = run_code(app, {'save("': f'save("{tmp_path.as_posix()}/'})
     assert names["calibrator"].id == "isotonic"
 
 
