@@ -40,7 +40,7 @@ app = App(
     ],
 )
 
-# Streamlit collects garbage after every run of a page, which takes 0.2 s with the objects of these libraries
+# Streamlit collects garbage after every run of a page, which takes 0.2 s less without these libraries
 for library in LIBRARIES:
     importlib.import_module(library)
 gc.freeze()

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 
 import smart_core as sc
 from smart_core import kernels
-from smart_core.calibrators import Calibrator, methods
+from smart_core.calibrators import Calibrator, methods, pts
 from smart_core.data import from_arrays, save_bundle
 from smart_core.data.logitset import Part
 from smart_core.errors import CalibrationError, LogitFileError
@@ -160,13 +160,12 @@ def test_exported_forms_agree(id, data, fits):
 
 @pytest.mark.parametrize(("id", "settings"), [("ts", {}), ("smart", {"epochs": 30}), ("pts", {}), ("ets", {})])
 def test_compiled_loops_and_their_twins_agree(id, settings, data, monkeypatch):
+    monkeypatch.setitem(pts.FAST, "epochs", 20)  # more steps of Adam amplify rounding
     few, test = data.validation.subset(np.arange(2000)), data.test.logits[:500]
     compiled = sc.calibrators.get(id, device="cpu", **settings).fit_part(few)
     monkeypatch.setattr(kernels, "usable", lambda *given: False)
     twin = sc.calibrators.get(id, device="cpu", **settings).fit_part(few)
-    apart = np.abs(twin.predict_proba(test) - compiled.predict_proba(test))
-    # hundreds of Adam steps of a network amplify rounding on a few rows
-    assert apart.mean() <= 1e-3 if id == "pts" else apart.max() <= 5e-4
+    np.testing.assert_allclose(twin.predict_proba(test), compiled.predict_proba(test), atol=5e-4)
 
 
 @pytest.mark.parametrize("name", [name for name, indicator in INDICATORS.items() if indicator.scalar])
