@@ -185,9 +185,9 @@ class SummedEvaluation:
         if name in ("nll", "brier"):
             return float(self.losses[("nll", "brier").index(name), 0] / n)
         if name in ("cece", "cece_l2"):
-            return (
-                float("nan") if self.cells is None else self.cells.ece() if name == "cece" else self.cells.l2_debiased()
-            )
+            if self.cells is None:
+                return float("nan")
+            return self.cells.ece() if name == "cece" else self.cells.l2_debiased()
         count = np.maximum(self.equal_width[:, 0], 1.0)
         accuracy = self.equal_width[:, 3] / count
         squared = (gap * n / count) ** 2 - accuracy * (1 - accuracy) / np.maximum(count - 1, 1)
